@@ -1,0 +1,160 @@
+"""The logical plan: what a query does, one frozen dataclass a step, leaf first.
+
+``DataSource -> [Join] -> [Filter (WHERE)] -> Watermark -> Window -> Aggregation -> [Filter (HAVING)]
+-> [Order] -> [Limit] -> Project -> DataSink``
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from tidegate.plan.settings import OnIdle, TimeMode
+from tidegate.plan.statement import Aggregate, Argument, BoundQuery, Key, OrderItem, OutputItem, Relation
+from tidegate.plan.windows import Window
+
+
+class Authority(Enum):
+    """Who decided a value: the statement, a setting, the source's metadata, or nobody (the default)."""
+
+    SQL = "sql"
+    SETTING = "setting"
+    METADATA = "metadata"
+    DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventTime:
+    """Where the time of a row comes from.
+
+    ``sql`` is a BIGINT expression over the source's columns: microseconds since 1970, NULL when the row
+    has no event time; it is ``None`` in processing time. ``why`` is one sentence for EXPLAIN.
+    """
+
+    sql: str | None
+    text: str
+    authority: Authority
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatermarkSpec:
+    """All that decides the time of a row, the watermark, and which rows are late."""
+
+    mode: TimeMode
+    event_time: EventTime
+    lag_us: int
+    lag_authority: Authority
+    lateness_us: int
+    lateness_authority: Authority
+    shard: str | None
+    idle_timeout_us: int | None
+    on_idle: OnIdle
+    null_event_time_fallback: bool
+    max_future_skew_us: int
+    emit_on_close: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSource:
+    """The rows of a stream."""
+
+    relation: Relation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    """Static tables joined to the stream: the whole FROM clause (and WITH clause) as Spark SQL text."""
+
+    child: DataSource
+    ctes: str
+    relation: str
+    tables: tuple[Relation, ...]
+
+
+class FilterStage(Enum):
+    """Which clause a filter is."""
+
+    WHERE = "where"
+    HAVING = "having"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Rows (WHERE) or closed windows (HAVING) for which ``predicate`` is true."""
+
+    child: LogicalNode
+    stage: FilterStage
+    predicate: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watermark:
+    """Gives each row its time and follows the watermark. It sees the rows that WHERE removes too."""
+
+    child: LogicalNode
+    spec: WatermarkSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowNode:
+    """Assigns rows to windows. Its only child is a Watermark."""
+
+    child: Watermark
+    window: Window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aggregation:
+    """One row for each window and group; without keys and aggregates the window's rows themselves."""
+
+    child: WindowNode
+    keys: tuple[Key, ...]
+    arguments: tuple[Argument, ...]
+    aggregates: tuple[Aggregate, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """Order within a window."""
+
+    child: LogicalNode
+    items: tuple[OrderItem, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """The first ``count`` rows of each window."""
+
+    child: LogicalNode
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """The columns of the result."""
+
+    child: LogicalNode
+    items: tuple[OutputItem, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSink:
+    """Where results go; ``name`` is ``?`` until the query is started or configured."""
+
+    child: LogicalNode
+    name: str
+
+
+LogicalNode: TypeAlias = (
+    DataSource | Join | Filter | Watermark | WindowNode | Aggregation | Order | Limit | Project | DataSink
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogicalPlan:
+    """The root of the tree and the query it was made from."""
+
+    root: DataSink
+    query: BoundQuery

@@ -1,0 +1,164 @@
+"""What a statement says, as data: the syntax (``SelectStmt``) and its meaning (``BoundQuery``).
+
+``sql/parse.py`` makes the first from text, ``sql/bind.py`` the second from the first and the schemas.
+Expressions are Spark SQL text. In a ``BoundQuery`` those that are computed for each source row are
+over the source's columns; those computed once a window are over these names only:
+
+    _k0, _k1 ..      the group keys              _start, _end     the window's bounds (TIMESTAMP)
+    _a0, _a1 ..      the aggregates' results     _id              window_id() (STRING)
+    _x0, _x1 ..      row values (row queries)    _trigger         window_trigger() (TIMESTAMP)
+                                                 _epoch           emit_epoch() (BIGINT)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.errors import Span
+from tidegate.plan.windows import Window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expression:
+    """One expression: Spark SQL text, and where it stands in the statement."""
+
+    sql: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectItem:
+    """One item of the select list; ``alias`` is None when the statement gives none."""
+
+    expression: Expression
+    alias: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderItem:
+    """One item of ORDER BY, with the null order that holds (Spark: first when ascending)."""
+
+    expression: Expression
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatermarkClause:
+    """What ``WATERMARK (..)`` or the WINDOW clause says; None where it says nothing."""
+
+    lag_us: int | None
+    lateness_us: int | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectStmt:
+    """A parsed statement. ``window`` is the one window, ``group_by_exprs`` the rest of GROUP BY, in order.
+
+    ``relation`` is the FROM clause with its joins, ``ctes`` the WITH clause, both as Spark SQL text
+    ('' when there is none); ``streams`` are the names in FROM, joins and CTEs that are not CTEs themselves.
+    """
+
+    text: str
+    origin: str
+    ctes: str
+    relation: str
+    streams: tuple[Expression, ...]
+    items: tuple[SelectItem, ...]
+    where: Expression | None
+    window: Window | None
+    window_span: Span | None
+    event_time: Expression | None
+    watermark: WatermarkClause | None
+    emit_on_close: bool
+    group_by_exprs: tuple[Expression, ...]
+    having: Expression | None
+    order_by: tuple[OrderItem, ...]
+    limit: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column of a stream or table: its name and Spark SQL type as DDL, e.g. ``DECIMAL(10,2)``."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relation:
+    """A stream or static table that statements may name; ``columns`` is None when not known yet."""
+
+    name: str
+    columns: tuple[Column, ...] | None
+    streaming: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Argument:
+    """A value computed for each source row (column ``name``, e.g. ``_x0``), shared by equal expressions."""
+
+    name: str
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """A group key: column ``name``, e.g. ``_k0``."""
+
+    name: str
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aggregate:
+    """One aggregate call: column ``name``, e.g. ``_a0``, shared by equal calls.
+
+    ``function`` is the name in lower case, aliases resolved (``last_row`` is ``last``). ``args`` are
+    argument columns (``_x0``) or constants as SQL text; none for ``count(*)``. ``filter`` is an
+    argument column. ``text`` is the call as written.
+    """
+
+    name: str
+    function: str
+    args: tuple[str, ...]
+    distinct: bool
+    filter: str | None
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputItem:
+    """A column of the result: its name and its expression over the names of a closed window."""
+
+    name: str
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundQuery:
+    """A statement whose names are resolved and whose refusals have all been made.
+
+    ``star`` holds when the select list has a ``*`` that could not be expanded because the stream's
+    columns are not known yet (such a query can be explained, not started). A query without keys and
+    aggregates is a row query: ``items`` are then over ``_x*`` and the window's names.
+    """
+
+    statement: SelectStmt
+    source: Relation
+    tables: tuple[Relation, ...]
+    keys: tuple[Key, ...]
+    arguments: tuple[Argument, ...]
+    aggregates: tuple[Aggregate, ...]
+    items: tuple[OutputItem, ...]
+    having: Expression | None
+    order_by: tuple[OrderItem, ...]
+    limit: int | None
+    star: bool = False
+
+    @property
+    def is_row_query(self) -> bool:
+        """Whether rows come out as they are, not grouped."""
+        return not self.keys and not self.aggregates

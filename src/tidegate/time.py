@@ -1,0 +1,103 @@
+"""Time inside Tidegate: BIGINT microseconds since 1970-01-01 UTC; ``datetime`` only at the edges.
+
+Negative times are legal and are floored, never truncated.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+
+MICROS_PER_SECOND = 1_000_000
+
+# The unit suffixes of durations in settings, in microseconds.
+DURATION_UNITS: dict[str, int] = {
+    "us": 1,
+    "ms": 1_000,
+    "s": MICROS_PER_SECOND,
+    "m": 60 * MICROS_PER_SECOND,
+    "h": 3_600 * MICROS_PER_SECOND,
+    "d": 86_400 * MICROS_PER_SECOND,
+}
+
+_DURATION = re.compile(r"\s*([+-]?\d+)\s*([A-Za-z]+)\s*")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class TimeUnit(Enum):
+    """A unit of StreamDialect; the value is how it is written, ``micros`` how long it is."""
+
+    DAY = "dd"
+    HOUR = "hh"
+    MINUTE = "mi"
+    SECOND = "ss"
+    MILLISECOND = "ms"
+    # Only INTERVAL literals reach this one; StreamDialect has no word for it.
+    MICROSECOND = "us"
+
+    @property
+    def micros(self) -> int:
+        """The length of one unit in microseconds."""
+        return _UNIT_MICROS[self]
+
+
+_UNIT_MICROS = {
+    TimeUnit.DAY: 86_400 * MICROS_PER_SECOND,
+    TimeUnit.HOUR: 3_600 * MICROS_PER_SECOND,
+    TimeUnit.MINUTE: 60 * MICROS_PER_SECOND,
+    TimeUnit.SECOND: MICROS_PER_SECOND,
+    TimeUnit.MILLISECOND: 1_000,
+    TimeUnit.MICROSECOND: 1,
+}
+
+
+def floor_to(time_us: int, size_us: int, offset_us: int = 0) -> int:
+    """Return the greatest grid point ``offset + n * size`` that is not after ``time_us``.
+
+    >>> floor_to(-1, 10)
+    -10
+    """
+    return time_us - (time_us - offset_us) % size_us
+
+
+def parse_duration(text: str) -> int:
+    """Return the microseconds of a duration such as ``250ms`` or ``5m``.
+
+    Raises:
+        ValueError: the text is not an integer followed by one of ``us ms s m h d``, or it is negative.
+    """
+    match = _DURATION.fullmatch(text)
+    if match is None or match[2] not in DURATION_UNITS:
+        units = " ".join(DURATION_UNITS)
+        raise ValueError(f"{text!r} is not a duration: write an integer and one of {units}, e.g. \"5m\"")
+    if int(match[1]) < 0:
+        raise ValueError(f"{text!r} is negative: a duration is 0 or more")
+    return int(match[1]) * DURATION_UNITS[match[2]]
+
+
+def format_duration(micros: int) -> str:
+    """Return the shortest text that ``parse_duration`` reads back, e.g. ``5m``; ``0s`` for nothing."""
+    for unit, length in sorted(DURATION_UNITS.items(), key=lambda item: -item[1]):
+        if micros and micros % length == 0:
+            return f"{micros // length}{unit}"
+    return "0s"
+
+
+def to_datetime(time_us: int) -> datetime:
+    """Return the UTC ``datetime`` of a time in microseconds."""
+    return _EPOCH + timedelta(microseconds=time_us)
+
+
+def from_datetime(moment: datetime) -> int:
+    """Return the microseconds of a ``datetime``; one without a zone is taken as UTC."""
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def format_time(time_us: int) -> str:
+    """Return a time as ISO 8601 UTC with as many fraction digits as it needs, e.g. ``2013-01-01T10:15:00Z``."""
+    moment = to_datetime(time_us)
+    fraction = f"{moment.microsecond:06d}".rstrip("0")
+    return moment.strftime("%Y-%m-%dT%H:%M:%S").rjust(19, "0") + (f".{fraction}" if fraction else "") + "Z"
