@@ -1,0 +1,133 @@
+"""Running cases on Spark: batches are handed to the query's step itself, no streaming query is started."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import tidegate
+from tidegate.cases.model import (
+    COUNTERS,
+    FAR_AHEAD_US,
+    Case,
+    Column,
+    EngineFactory,
+    Observed,
+    SideRow,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# Partitions of a run, and of the runs after a stop: a resumed query must not care.
+PARTITIONS = (2, 3, 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkRuns:
+    """How cases run on Spark; with ``resume_always`` every batch is followed by a stop."""
+
+    spark: SparkSession
+    resume_always: bool = False
+
+    def factory(self) -> EngineFactory:
+        """Return what ``run_case`` takes."""
+        return lambda case: SparkCaseEngine(case, self)
+
+
+class SparkCaseEngine:
+    """The query of one case on Spark, with a checkpoint of its own that ``close`` removes.
+
+    Raises:
+        QueryError: the statement is refused.
+        ConfigError: a setting is refused.
+    """
+
+    def __init__(self, case: Case, runs: SparkRuns) -> None:
+        self._case = case
+        self._runs = runs
+        self._ddl = ", ".join(f"`{column.name}` {column.type}" for column in case.stream.columns)
+        self._query = tidegate.sql(
+            case.query,
+            settings=dict(case.settings),
+            streams={case.stream.name: self._ddl},
+            tables={table.name: self._frame(table.columns, table.rows) for table in case.tables},
+            spark=runs.spark,
+        )
+        self._directory = tempfile.TemporaryDirectory(prefix="tidegate-case-")
+        self._starts = 0
+        self._counts: Counter[str] = Counter(dict.fromkeys(COUNTERS, 0))
+        self._stepper = self._start()
+
+    def batch(self, rows: tuple[tuple[object, ...], ...], clock_us: int | None) -> Observed:
+        frame = self._frame(self._case.stream.columns, rows)
+        observed = self._observe(
+            self._stepper.batch(frame, FAR_AHEAD_US if clock_us is None else clock_us)
+        )
+        if self._runs.resume_always:
+            self.stop()
+        return observed
+
+    def clock(self, clock_us: int) -> Observed:
+        return self._observe(self._stepper.clock(clock_us))
+
+    def stop(self) -> None:
+        self._stepper.close()
+        self._stepper = self._start()
+
+    def drain(self) -> Observed:
+        return self._observe(self._stepper.drain())
+
+    def flush(self) -> Observed:
+        return self._observe(self._stepper.flush())
+
+    def counts(self) -> Mapping[str, int]:
+        return dict(self._counts)
+
+    def close(self) -> None:
+        self._stepper.close()
+        self._directory.cleanup()
+
+    def _start(self) -> Any:  # noqa: ANN401
+        partitions = PARTITIONS[self._starts % len(PARTITIONS)]
+        self._starts += 1
+        return self._query.stepper(checkpoint=self._directory.name, partitions=partitions)
+
+    def _frame(
+        self, columns: tuple[Column, ...], rows: tuple[tuple[object, ...], ...]
+    ) -> DataFrame:
+        ddl = ", ".join(f"`{column.name}` {column.type}" for column in columns)
+        return self._runs.spark.createDataFrame(list(rows), ddl, verifySchema=False)
+
+    def _observe(self, outcome: Any) -> Observed:  # noqa: ANN401
+        for name in COUNTERS:
+            self._counts[name] += getattr(outcome.report, name)
+        side: dict[str, tuple[SideRow, ...]] = {}
+        for record in outcome.side:
+            original = {name: _value(value) for name, value in (record.original or {}).items()}
+            row = SideRow(original=original, reason=record.reason, late_by_ms=record.late_by_ms)
+            side[record.kind] = (*side.get(record.kind, ()), row)
+        return Observed(
+            columns=tuple(self._query.schema.fieldNames()),
+            emitted=tuple(
+                {name: _value(value) for name, value in row.asDict().items()}
+                for row in outcome.rows
+            ),
+            side=side,
+            watermark_us=outcome.report.watermark_us,
+        )
+
+
+def _value(value: object) -> object:
+    """Return a value of a Spark row; its times stand in the zone of this machine and are moved to UTC."""
+    match value:
+        case datetime():
+            return value.astimezone(UTC)
+        case list():
+            return [_value(item) for item in value]
+        case _:
+            return value
