@@ -57,7 +57,7 @@ class SelectStmt:
     """A parsed statement. ``window`` is the one window, ``group_by_exprs`` the rest of GROUP BY, in order.
 
     ``relation`` is the FROM clause with its joins, ``ctes`` the WITH clause, both as Spark SQL text
-    ('' when there is none); ``streams`` are the names in FROM, joins and CTEs that are not CTEs themselves.
+    ('' when there is none), ``hint`` the hint of SELECT with its ``/*+ */``; ``streams`` are the names in FROM, joins and CTEs that are not CTEs themselves.
     """
 
     text: str
@@ -76,6 +76,7 @@ class SelectStmt:
     having: Expression | None
     order_by: tuple[OrderItem, ...]
     limit: int | None
+    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,25 @@
+"""The nearest name to one that is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.7) -> str | None:
+    """Return the known name most like ``name``, case aside, or None when none is like it."""
+    by_folded = {candidate.casefold(): candidate for candidate in known}
+    found = get_close_matches(name.casefold(), by_folded, n=1, cutoff=cutoff)
+    return by_folded[found[0]] if found else None
+
+
+def suggestion(name: str, known: Iterable[str], *, otherwise: str) -> str:
+    """Return the mend of a wrong name: the nearest one, else ``otherwise``."""
+    near = nearest(name, known)
+    return f"Did you mean {near}?" if near else otherwise
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names for a message: a, b and c."""
+    words = list(names)
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
