@@ -1,0 +1,145 @@
+"""Who is compared: one question about windows, answered by Tidegate, Spark streaming, Spark batch.
+
+A contender is a function that answers the question into Parquet files and returns the durations of
+its batches; add one to ``CONTENDERS`` and it can take part. All write the question's columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.workload import Workload, read_stream, read_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+AGGREGATES = {
+    "n": "count(*)",
+    "total": "sum(value)",
+    "mean": "avg(value)",
+    "low": "min(value)",
+    "high": "max(value)",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is asked of a workload, in the words of each contender.
+
+    ``sql`` is for Tidegate, over ``events``; ``ask`` makes the same of a DataFrame, streaming or
+    not. Both give ``columns``, among them ``e``, the window's end. ``lag`` is the watermark lag in
+    seconds, ``settings`` are further ones of Tidegate.
+    """
+
+    name: str
+    workload: Workload
+    sql: str
+    ask: Callable[[DataFrame], DataFrame]
+    columns: tuple[str, ...]
+    lag: int = 5
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+def per_window_and_key(
+    name: str, workload: Workload, *, sql: str, window: Callable[[], Column], lag: int = 5
+) -> Question:
+    """The question for ``AGGREGATES`` per window and key.
+
+    ``sql`` is the window in Tidegate's words (``tumblingwindow('ss', 10)``), ``window`` makes
+    Spark's column of it over ``ts``.
+    """
+    aggregates = ", ".join(f"{text} AS {column}" for column, text in AGGREGATES.items())
+
+    def ask(events: DataFrame) -> DataFrame:
+        from pyspark.sql import functions
+
+        return (
+            events.groupBy(window().alias("w"), "key")
+            .agg(*(functions.expr(text).alias(column) for column, text in AGGREGATES.items()))
+            .selectExpr("key", "w.start AS s", "w.end AS e", *AGGREGATES)
+        )
+
+    return Question(
+        name=name,
+        workload=workload,
+        sql=(
+            f"SELECT key, window_start() AS s, window_end() AS e, {aggregates} "
+            f"FROM events GROUP BY {sql}, key"
+        ),
+        ask=ask,
+        columns=("key", "s", "e", *AGGREGATES),
+        lag=lag,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paths:
+    """Where a contender reads and writes: all but ``source`` are fresh for every run."""
+
+    source: Path
+    results: Path
+    checkpoint: Path
+
+
+Answer = Callable[["SparkSession", Question, Paths], list[float]]
+
+
+def tidegate(spark: SparkSession, question: Question, paths: Paths) -> list[float]:
+    """Tidegate: one query over all files. Returns the ms of each batch with rows."""
+    import tidegate as tg
+    from tidegate.io.sinks import FileSink
+
+    query = tg.sql(
+        question.sql,
+        settings={
+            "event_time_field": "ts",
+            "watermark_lag": f"{question.lag}s",
+            **question.settings,
+        },
+        streams={"events": read_stream(spark, paths.source)},
+    )
+    sink = FileSink(format="parquet", path=str(paths.results), options={})
+    run = query.start(sink=sink, checkpoint=str(paths.checkpoint), once=True)
+    run.await_termination()
+    return _batch_durations_ms(run.query)
+
+
+def spark_streaming(spark: SparkSession, question: Question, paths: Paths) -> list[float]:
+    """Spark's own streaming aggregation, append mode. Returns the ms of each batch with rows."""
+    events = read_stream(spark, paths.source).withWatermark("ts", f"{question.lag} seconds")
+    query = (
+        question.ask(events)
+        .writeStream.outputMode("append")
+        .format("parquet")
+        .option("path", str(paths.results))
+        .option("checkpointLocation", str(paths.checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return _batch_durations_ms(query)
+
+
+def spark_batch(spark: SparkSession, question: Question, paths: Paths) -> list[float]:
+    """The same GROUP BY as one batch job: the limit. It has no micro-batches, so no durations."""
+    question.ask(read_table(spark, paths.source)).write.parquet(str(paths.results))
+    return []
+
+
+CONTENDERS: dict[str, Answer] = {
+    "tidegate": tidegate,
+    "spark": spark_streaming,
+    "batch": spark_batch,
+}
+
+
+def _batch_durations_ms(query: StreamingQuery) -> list[float]:
+    return [
+        float(progress["durationMs"]["triggerExecution"])
+        for progress in query.recentProgress
+        if progress["numInputRows"] > 0
+    ]

@@ -1,0 +1,196 @@
+"""How contenders are compared: in turn, in rounds, in fresh folders, answers checked."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.contenders import CONTENDERS, Paths, Question
+from bench.session import start_session
+from bench.workload import generate, greatest_event_time_us
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+WARM_UP_ROWS = 400_000
+WARM_UP_FILES = 8
+
+
+@dataclass(slots=True, kw_only=True)
+class Harness:
+    """What a benchmark is given: options, a scratch folder, a session made when first used."""
+
+    rounds: int
+    scratch: Path
+    rows: int | None = None
+    _spark: SparkSession | None = field(default=None, init=False)
+
+    @property
+    def spark(self) -> SparkSession:
+        """The one session of the run."""
+        if self._spark is None:
+            self._spark = start_session(
+                driver_memory="8g", shuffle_partitions=2, scratch=self.scratch
+            )
+        return self._spark
+
+    def rows_or(self, default: int) -> int:
+        """``--rows`` where it was given, else the benchmark's own number."""
+        return default if self.rows is None else self.rows
+
+    def stop(self) -> None:
+        """Stop the session, if there is one."""
+        if self._spark is not None:
+            self._spark.stop()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A contender and its question; ``label`` names the line in the table."""
+
+    label: str
+    contender: str
+    question: Question
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """Count and order-free checksum of the results of windows that all must have closed."""
+
+    rows: int
+    checksum: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """One run of one entry: wall time from start to end, per-batch durations, and what came out."""
+
+    seconds: float
+    batches_ms: Sequence[float]
+    digest: Digest
+
+
+@dataclass(frozen=True, slots=True)
+class Measurements:
+    """All rounds of one entry."""
+
+    entry: Entry
+    runs: Sequence[Measurement]
+
+    @property
+    def median_seconds(self) -> float:
+        """The median wall time of a run."""
+        return statistics.median(run.seconds for run in self.runs)
+
+    @property
+    def rows_per_second(self) -> float:
+        """Rows of the workload over the median wall time."""
+        return self.entry.question.workload.rows / self.median_seconds
+
+
+def entries(question: Question, contenders: Iterable[str] = tuple(CONTENDERS)) -> list[Entry]:
+    """The question put to the contenders, all of them when not said otherwise."""
+    return [Entry(label=name, contender=name, question=question) for name in contenders]
+
+
+def measure(harness: Harness, competing: Sequence[Entry]) -> dict[str, Measurements]:
+    """Warm up, then run the entries in turn for every round (A B C A B C ..); by label."""
+    for entry in competing:
+        _run(harness, _warm_up(entry))
+    runs: dict[str, list[Measurement]] = {entry.label: [] for entry in competing}
+    for round_number in range(1, harness.rounds + 1):
+        for entry in competing:
+            measurement = _run(harness, entry)
+            runs[entry.label].append(measurement)
+            progress(f"round {round_number}: {entry.label} {measurement.seconds:.2f} s")
+    return {entry.label: Measurements(entry, runs[entry.label]) for entry in competing}
+
+
+def disagreements(measured: dict[str, Measurements]) -> list[str]:
+    """A sentence for each run whose answer differs from the first answer to the same question."""
+    first: dict[str, tuple[str, Digest]] = {}
+    sentences = []
+    for label, measurements in measured.items():
+        name = measurements.entry.question.name
+        for number, run in enumerate(measurements.runs, start=1):
+            reference, expected = first.setdefault(name, (label, run.digest))
+            if run.digest != expected or run.digest.rows == 0:
+                sentences.append(
+                    f"{name}: {label}, round {number}: {run.digest.rows} results "
+                    f"(checksum {run.digest.checksum:x}), while {reference} has {expected.rows} "
+                    f"(checksum {expected.checksum:x})"
+                )
+    return sentences
+
+
+def verdict(failures: Sequence[str]) -> list[str]:
+    """The lines below a table that say whether the answers agree."""
+    if failures:
+        return [f"THE ANSWERS DIFFER. {failure}" for failure in failures]
+    return ["the answers agree in every round (rows and checksum of all windows closed)"]
+
+
+def progress(text: str) -> None:
+    """Tell the person who waits; standard output is kept for the results."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def _warm_up(entry: Entry) -> Entry:
+    smaller = entry.question.workload.at_most(rows=WARM_UP_ROWS, files=WARM_UP_FILES)
+    return replace(entry, question=replace(entry.question, workload=smaller))
+
+
+def _run(harness: Harness, entry: Entry) -> Measurement:
+    spark, question = harness.spark, entry.question
+    source = generate(spark, question.workload)
+    folder = Path(tempfile.mkdtemp(prefix=f"{entry.contender}-", dir=harness.scratch))
+    paths = Paths(source=source, results=folder / "results", checkpoint=folder / "checkpoint")
+    _settle(spark)
+    try:
+        started = time.perf_counter()
+        batches_ms = CONTENDERS[entry.contender](spark, question, paths)
+        seconds = time.perf_counter() - started
+        return Measurement(
+            seconds=seconds, batches_ms=batches_ms, digest=_digest(spark, question, paths)
+        )
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _settle(spark: SparkSession) -> None:
+    """Leave no garbage and no unwritten pages of one contender for the next to pay."""
+    spark.sparkContext._jvm.java.lang.System.gc()
+    os.sync()
+
+
+def _digest(spark: SparkSession, question: Question, paths: Paths) -> Digest:
+    # Streams leave the last windows open and batch jobs do not, so only windows that end before the
+    # final watermark count. Spark's watermark has milliseconds, hence one of them as a margin.
+    watermark_us = greatest_event_time_us(spark, paths.source) - question.lag * 1_000_000
+    closed = spark.read.parquet(str(paths.results)).where(
+        f"unix_micros(e) <= {watermark_us - 1_000}"
+    )
+    types = dict(closed.dtypes)
+    hashed = ", ".join(_comparable(column, types[column]) for column in question.columns)
+    row = closed.selectExpr("count(*)", f"coalesce(bit_xor(xxhash64({hashed})), 0L)").first()
+    assert row is not None
+    return Digest(int(row[0]), int(row[1]))
+
+
+def _comparable(column: str, type_name: str) -> str:
+    """The column as a number that does not depend on the width of its type."""
+    match type_name:
+        case "timestamp":
+            return f"unix_micros({column})"
+        case "float" | "double":
+            return f"CAST(round({column} * 1000) AS BIGINT)"
+        case _:
+            return f"CAST({column} AS BIGINT)"
