@@ -29,13 +29,17 @@ class EventTime:
     """Where the time of a row comes from.
 
     ``sql`` is a BIGINT expression over the source's columns: microseconds since 1970, NULL when the row
-    has no event time; it is ``None`` in processing time. ``why`` is one sentence for EXPLAIN.
+    has no event time; it is ``None`` in processing time. ``fallback_sql`` is the time that the source's
+    metadata gives a row without one (only with ``null_event_time = "fallback"``, and where there is one).
+    ``why`` is one sentence for EXPLAIN. Processing time that nobody asked for (``Authority.DEFAULT``) is due
+    one warning.
     """
 
     sql: str | None
     text: str
     authority: Authority
     why: str
+    fallback_sql: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

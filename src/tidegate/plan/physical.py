@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from tidegate.plan.accumulators import PartialColumn, PlannedAccumulator
 from tidegate.plan.logical import FilterStage, WatermarkSpec
+from tidegate.plan.settings import Settings
 from tidegate.plan.statement import Aggregate, Argument, BoundQuery, Key, OrderItem, OutputItem, Relation
 from tidegate.plan.windows import Count, Cumulate, Hopping, Session, Sliding, State, Tumbling, Window
 
@@ -154,13 +155,14 @@ class PhysicalPlan:
     """The tree, the query, and the identity of its state.
 
     ``fingerprint`` maps each thing that shapes state to its text (window, keys, accumulators, event time,
-    format version); ``plan_id`` is its hash (32 hex digits).
+    format version); ``plan_id`` is its hash (32 hex digits). ``settings`` are those it was planned with.
     """
 
     root: PhysicalDataSink
     query: BoundQuery
     fingerprint: dict[str, str]
     plan_id: str
+    settings: Settings = Settings()
 
     def nodes(self) -> tuple[PhysicalNode, ...]:
         """All nodes, the sink first."""

@@ -1,0 +1,203 @@
+"""Columns as times: what a type means, and the Spark SQL text that makes microseconds of it.
+
+No unit of a number is guessed, and no number is taken for seconds in silence, as a plain cast
+would do.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import Enum
+from typing import assert_never
+
+from tidegate.plan.statement import BoundQuery, Column
+
+
+class TimeKind(Enum):
+    """What the type of a column means as a time."""
+
+    TIMESTAMP = "timestamp"
+    CIVIL = "civil"
+    TEXT = "text"
+    INTEGER = "integer"
+    FRACTION = "fraction"
+    UNKNOWN = "unknown"
+    OTHER = "other"
+
+    @classmethod
+    def of(cls, ddl_type: str) -> TimeKind:
+        """Return the kind of a Spark SQL type such as ``DECIMAL(10,2)``."""
+        if "WITHOUT TIME ZONE" in ddl_type.upper():
+            return cls.CIVIL
+        name = re.match(r"\s*(\w*)", ddl_type)
+        return _KINDS.get(name[1].upper() if name else "", cls.OTHER)
+
+    @classmethod
+    def instants(cls) -> tuple[TimeKind, ...]:
+        """The kinds that are times by themselves."""
+        return cls.TIMESTAMP, cls.CIVIL
+
+    @property
+    def needs_unit(self) -> bool:
+        """Whether it is a time only together with a unit."""
+        return self in (TimeKind.INTEGER, TimeKind.FRACTION)
+
+    @property
+    def takes_unit(self) -> bool:
+        """Whether a unit, when set, says that it is a number."""
+        return self not in (TimeKind.TIMESTAMP, TimeKind.CIVIL, TimeKind.OTHER)
+
+
+_KINDS: dict[str, TimeKind] = {
+    "TIMESTAMP": TimeKind.TIMESTAMP,
+    "TIMESTAMP_LTZ": TimeKind.TIMESTAMP,
+    "TIMESTAMP_NTZ": TimeKind.CIVIL,
+    "DATE": TimeKind.CIVIL,
+    "STRING": TimeKind.TEXT,
+    "VARCHAR": TimeKind.TEXT,
+    "CHAR": TimeKind.TEXT,
+    "CHARACTER": TimeKind.TEXT,
+    "TINYINT": TimeKind.INTEGER,
+    "BYTE": TimeKind.INTEGER,
+    "SMALLINT": TimeKind.INTEGER,
+    "SHORT": TimeKind.INTEGER,
+    "INT": TimeKind.INTEGER,
+    "INTEGER": TimeKind.INTEGER,
+    "BIGINT": TimeKind.INTEGER,
+    "LONG": TimeKind.INTEGER,
+    "FLOAT": TimeKind.FRACTION,
+    "REAL": TimeKind.FRACTION,
+    "DOUBLE": TimeKind.FRACTION,
+    "DECIMAL": TimeKind.FRACTION,
+    "DEC": TimeKind.FRACTION,
+    "NUMERIC": TimeKind.FRACTION,
+}
+
+# Microseconds in one of each unit of a numeric event time, as a DECIMAL literal.
+EVENT_TIME_UNITS: dict[str, str] = {"s": "1000000BD", "ms": "1000BD", "us": "1BD", "ns": "0.001BD"}
+
+# The same as a BIGINT literal, where a whole number stays one.
+_WHOLE_UNITS: dict[str, str] = {"s": "1000000L", "ms": "1000L", "us": "1L"}
+
+# Holds every BIGINT, and leaves room for six more digits when it is multiplied.
+_NUMBER = "DECIMAL(28, 9)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeColumn:
+    """An expression that may be an event time; ``type`` is ``unknown`` when nobody has told it."""
+
+    sql: str
+    text: str
+    kind: TimeKind
+    type: str
+
+
+def event_time_sql(x: str, kind: TimeKind, unit: str | None) -> str:  # noqa: PLR0911
+    """Return BIGINT Spark SQL text: microseconds since 1970, floored.
+
+    It is NULL where ``x`` is NULL, no time or out of range. Where the type is not known,
+    ``IF(true, f(x), x)`` is ``f(x)`` with a type check: Spark's analyzer refuses a number without a
+    unit, or a timestamp with one, and its optimizer then removes the IF.
+    """
+    assert unit is not None or not kind.needs_unit, "a number needs a unit"
+    match kind:
+        case TimeKind.TIMESTAMP:
+            return f"unix_micros({x})"
+        case TimeKind.CIVIL:
+            return f"unix_micros(CAST({x} AS TIMESTAMP))"
+        case TimeKind.TEXT if unit is None:
+            return f"unix_micros(try_cast({x} AS TIMESTAMP))"
+        case TimeKind.UNKNOWN if unit is None:
+            return f"unix_micros(IF(true, try_cast({x} AS TIMESTAMP), {x}))"
+        case TimeKind.INTEGER if unit == "ns":
+            return f"(CAST({x} AS BIGINT) div 1000L - IF({x} % 1000 < 0, 1L, 0L))"
+        case TimeKind.INTEGER:
+            return f"try_multiply(CAST({x} AS BIGINT), {_WHOLE_UNITS[unit or '']})"
+        case TimeKind.FRACTION | TimeKind.TEXT:
+            # By way of DECIMAL a DOUBLE is what it prints as: the last digit of
+            # 1600000000.123456 would else be lost.
+            return _floored(f"try_cast({x} AS {_NUMBER})", unit)
+        case TimeKind.UNKNOWN:
+            return _floored(f"CAST(IF(true, try_cast({x} AS {_NUMBER}), {x}) AS {_NUMBER})", unit)
+        case TimeKind.OTHER:
+            raise AssertionError("a column that is no time is refused before")
+        case _:
+            assert_never(kind)
+
+
+def _floored(number: str, unit: str | None) -> str:
+    return f"try_cast(floor({number} * {EVENT_TIME_UNITS[unit or '']}) AS BIGINT)"
+
+
+_PLAIN = re.compile(r"(?:`(?:[^`]|``)+`|[A-Za-z_]\w*)(?:\s*\.\s*(?:`(?:[^`]|``)+`|[A-Za-z_]\w*))*")
+_PART = re.compile(r"`((?:[^`]|``)+)`|([A-Za-z_]\w*)")
+
+
+def written_column(bound: BoundQuery, sql: str) -> TimeColumn:
+    """Return an expression of the statement; a plain column of the stream has a known kind."""
+    column = _column_of(bound, sql.strip())
+    if column is None:
+        return TimeColumn(sql=sql, text=sql, kind=TimeKind.UNKNOWN, type="unknown")
+    return TimeColumn(sql=sql, text=sql, kind=TimeKind.of(column.type), type=column.type)
+
+
+def field_column(bound: BoundQuery, field: str) -> TimeColumn | None:
+    """Return the column that a setting names, or None when the stream is known not to have it.
+
+    A dot leads into a struct, as long as no column is called that way; backticks are not needed.
+    """
+    columns = bound.source.columns
+    column = find_column(columns or (), field)
+    if column is not None:
+        # A WITH clause may give a column of this name another type.
+        kind = TimeKind.UNKNOWN if bound.statement.ctes else TimeKind.of(column.type)
+        return TimeColumn(sql=quote_name(column.name), text=field, kind=kind, type=column.type)
+    parts = (
+        [part[0] or part[1] for part in _PART.findall(field)]
+        if _PLAIN.fullmatch(field)
+        else [field]
+    )
+    known = columns is not None and not bound.statement.ctes
+    if known and (len(parts) == 1 or find_column(columns or (), parts[0]) is None):
+        return None
+    return TimeColumn(
+        sql=".".join(quote_name(part) for part in parts),
+        text=field,
+        kind=TimeKind.UNKNOWN,
+        type="unknown",
+    )
+
+
+def _column_of(bound: BoundQuery, sql: str) -> Column | None:
+    """The stream's column that plain SQL text names, when nothing else can be meant."""
+    if bound.statement.ctes or not _PLAIN.fullmatch(sql):
+        return None
+    parts = [part[0].replace("``", "`") or part[1] for part in _PART.findall(sql)]
+    columns = bound.source.columns or ()
+    if len(parts) > 2 or (len(parts) == 2 and find_column(columns, parts[0]) is not None):
+        return None
+    if any(find_column(table.columns or (), parts[-1]) for table in bound.tables):
+        return None
+    return find_column(columns, parts[-1])
+
+
+def find_column(columns: tuple[Column, ...], name: str) -> Column | None:
+    """Return the column of a name, in any case, or None."""
+    return next((column for column in columns if column.name.lower() == name.lower()), None)
+
+
+def quote_name(name: str) -> str:
+    """Return a name as Spark SQL text, in backticks where it needs them."""
+    return name if re.fullmatch(r"[A-Za-z_]\w*", name) else "`" + name.replace("`", "``") + "`"
+
+
+def nearest_columns(name: str, columns: tuple[Column, ...]) -> str:
+    """Return the sentence that mends a wrong column name."""
+    names = {column.name.lower(): column.name for column in columns}
+    near = get_close_matches(name.lower(), names, n=1)
+    if near:
+        return f"Did you mean {names[near[0]]}?"
+    return f"Its columns are {', '.join(names.values())}." if names else "It has no columns."

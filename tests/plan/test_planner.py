@@ -1,0 +1,366 @@
+"""The chain of a statement, its path, what is not run yet, and the identity of its state."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tidegate.plan.logical import (
+    Aggregation,
+    DataSource,
+    LogicalNode,
+    LogicalPlan,
+    Watermark,
+    WindowNode,
+)
+from tidegate.plan.physical import (
+    PHYSICAL_WINDOWS,
+    PhysicalAggregation,
+    PhysicalPlan,
+    PhysicalStreamingAggregation,
+    PhysicalWatermark,
+)
+from tidegate.plan.planner import check_windows, plan_logical, plan_query
+from tidegate.plan.rules import runnable
+from tidegate.plan.settings import RowPath, Settings, TimeMode
+from tidegate.plan.statement import BoundQuery, OrderItem, Relation
+from tidegate.plan.windows import (
+    Count,
+    Cumulate,
+    Hopping,
+    Session,
+    Sliding,
+    State,
+    Tumbling,
+    Window,
+)
+from tidegate.time import TimeUnit
+
+from .queries import TEN_SECONDS, aggregate, clicks, expression, query
+
+BY_TS = Settings(event_time_field="ts")
+SECOND = TimeUnit.SECOND
+WINDOWS: tuple[Window, ...] = (
+    TEN_SECONDS,
+    Hopping(time_unit=SECOND, size=10, slide=5),
+    Cumulate(time_unit=SECOND, size=10, step=5),
+    Session(time_unit=SECOND, gap=10),
+    Sliding(time_unit=SECOND, lookback=10),
+    State(open="pages > 0", emit="pages = 0"),
+    Count(count=3),
+)
+
+
+def everything() -> BoundQuery:
+    """A query with every clause there is."""
+    order = OrderItem(expression=expression("_a0"), descending=True, nulls_first=False)
+    bound = query(where=expression("pages > 0"))
+    return replace(bound, having=expression("_a0 > 1"), order_by=(order,), limit=3)
+
+
+def physical(bound: BoundQuery, settings: Settings = BY_TS) -> PhysicalPlan:
+    return plan_query(bound, settings)[1]
+
+
+def logical_names(plan: LogicalPlan) -> list[str]:
+    names: list[str] = []
+    node: LogicalNode | None = plan.root
+    while node is not None:
+        names.append(type(node).__name__)
+        node = None if isinstance(node, DataSource) else node.child
+    return names
+
+
+def test_a_statement_with_every_clause_has_the_whole_chain() -> None:
+    assert logical_names(plan_logical(everything(), BY_TS)) == [
+        "DataSink",
+        "Project",
+        "Limit",
+        "Order",
+        "Filter",
+        "Aggregation",
+        "WindowNode",
+        "Watermark",
+        "Filter",
+        "DataSource",
+    ]
+
+
+def test_what_a_statement_does_not_ask_for_has_no_node() -> None:
+    assert logical_names(plan_logical(query(), BY_TS)) == [
+        "DataSink",
+        "Project",
+        "Aggregation",
+        "WindowNode",
+        "Watermark",
+        "DataSource",
+    ]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        {"relation": "clicks AS c"},
+        {"ctes": "WITH c AS (SELECT * FROM clicks)", "relation": "c"},
+        {"relation": "(SELECT * FROM clicks)"},
+    ],
+    ids=["an alias", "a WITH clause", "a query in FROM"],
+)
+def test_from_is_kept_whole_when_it_does_more_than_name_the_stream(
+    statement: dict[str, object],
+) -> None:
+    assert "Join" in logical_names(plan_logical(query(**statement), BY_TS))
+
+
+def test_a_quoted_stream_is_still_only_a_stream() -> None:
+    assert "Join" not in logical_names(plan_logical(query(relation="`Clicks`"), BY_TS))
+
+
+def test_the_check_finds_a_window_without_a_watermark() -> None:
+    plan = plan_logical(query(), BY_TS)
+    project = plan.root.child
+    aggregation = project.child  # type: ignore[union-attr]
+    assert isinstance(aggregation, Aggregation)
+    source = DataSource(relation=plan.query.source)
+    window = WindowNode(child=source, window=TEN_SECONDS)  # type: ignore[arg-type]
+    broken = replace(project, child=replace(aggregation, child=window))  # type: ignore[type-var]
+    with pytest.raises(AssertionError, match="a window's only child is a watermark"):
+        check_windows(replace(plan, root=replace(plan.root, child=broken)))
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=lambda window: type(window).__name__)
+@pytest.mark.parametrize("mode", list(RowPath))
+def test_the_only_child_of_what_holds_a_window_is_its_watermark(
+    window: Window, mode: RowPath
+) -> None:
+    plan = physical(query(window=window), replace(BY_TS, streaming_aggregation=mode))
+    holders = (*PHYSICAL_WINDOWS.values(), PhysicalStreamingAggregation)
+    (holder,) = (node for node in plan.nodes() if isinstance(node, holders))
+    (watermark,) = holder.children
+    assert isinstance(watermark, PhysicalWatermark)
+    assert watermark.window == window
+
+
+def test_ids_count_from_the_sink_down() -> None:
+    plan = physical(everything())
+    assert [f"{node.plan_type}#{node.index}" for node in plan.nodes()] == [
+        "PhysicalDataSink#0",
+        "PhysicalProject#1",
+        "PhysicalLimit#2",
+        "PhysicalOrder#3",
+        "PhysicalFilter#4",
+        "PhysicalStreamingAggregation#5",
+        "PhysicalWatermark#6",
+        "PhysicalFilter#7",
+        "PhysicalDataSource#8",
+    ]
+
+
+@pytest.mark.parametrize("window", WINDOWS[:5], ids=lambda window: type(window).__name__)
+def test_aggregates_with_a_merge_are_streamed(window: Window) -> None:
+    plan = physical(query(window=window))
+    streaming = plan.find(PhysicalStreamingAggregation)
+    assert streaming is not None
+    assert streaming.reason == "every aggregate has a merge"
+    assert plan.find(PhysicalAggregation) is None
+
+
+def test_distinct_keys_are_streamed_without_accumulators() -> None:
+    streaming = physical(replace(query(), aggregates=())).find(PhysicalStreamingAggregation)
+    assert streaming is not None
+    assert streaming.accumulators == ()
+    assert streaming.reason == "distinct keys need no aggregate"
+
+
+@pytest.mark.parametrize(
+    ("bound", "settings", "reason"),
+    [
+        (query(window=State(open="a", emit="b")), BY_TS, "state windows keep their rows"),
+        (query(window=Count(count=3)), BY_TS, "count windows keep their rows"),
+        (
+            replace(query(), keys=(), aggregates=()),
+            BY_TS,
+            "the statement asks for the rows themselves",
+        ),
+        (
+            query(),
+            replace(BY_TS, streaming_aggregation=RowPath.OFF),
+            "streaming_aggregation is off",
+        ),
+        (
+            replace(
+                query(),
+                aggregates=(
+                    aggregate("_a0", "count"),
+                    aggregate("_a1", "percentile", "_x0", "0.5"),
+                ),
+            ),
+            BY_TS,
+            "percentile has no merge",
+        ),
+        (
+            replace(query(), aggregates=(aggregate("_a0", "sum", "_x0", distinct=True),)),
+            BY_TS,
+            "sum(DISTINCT) has no merge",
+        ),
+    ],
+    ids=["state", "count", "row query", "off", "no merge", "distinct"],
+)
+def test_rows_are_kept_for_a_reason(bound: BoundQuery, settings: Settings, reason: str) -> None:
+    plan = physical(bound, settings)
+    kept = plan.find(PhysicalAggregation)
+    assert kept is not None
+    assert kept.reason == reason
+    assert plan.find(PhysicalStreamingAggregation) is None
+
+
+@pytest.mark.parametrize("window", WINDOWS[:3], ids=lambda window: type(window).__name__)
+def test_time_windows_over_aggregates_run_today(window: Window) -> None:
+    assert runnable(physical(query(window=window))) is None
+
+
+def test_joins_and_with_clauses_run_today() -> None:
+    joined = replace(
+        query(relation="clicks JOIN users USING (user)", ctes="WITH c AS (SELECT 1)"),
+        tables=(Relation(name="users", columns=None, streaming=False),),
+    )
+    assert runnable(physical(joined)) is None
+
+
+@pytest.mark.parametrize(
+    ("bound", "settings", "sentence"),
+    [
+        (query(window=WINDOWS[3]), BY_TS, "Session windows are planned and not yet run."),
+        (query(window=WINDOWS[4]), BY_TS, "Sliding windows are planned and not yet run."),
+        (query(window=WINDOWS[5]), BY_TS, "State windows are planned and not yet run."),
+        (query(window=WINDOWS[6]), BY_TS, "Count windows are planned and not yet run."),
+        (
+            query(),
+            Settings(time=TimeMode.PROCESSING),
+            "Processing time is planned and not yet run.",
+        ),
+        (
+            query(),
+            replace(BY_TS, streaming_aggregation=RowPath.OFF),
+            "Keeping rows to the close (streaming_aggregation is off) is planned and not yet run.",
+        ),
+        (
+            query(),
+            replace(BY_TS, shard="user"),
+            "The setting shard is planned and not yet run.",
+        ),
+        (
+            query(),
+            replace(BY_TS, idle_timeout_us=1),
+            "The setting idle_timeout is planned and not yet run.",
+        ),
+        (
+            query(),
+            replace(BY_TS, dedup_key="user"),
+            "The setting dedup_key is planned and not yet run.",
+        ),
+        (
+            query(),
+            replace(BY_TS, max_groups=5),
+            "The setting max_groups is planned and not yet run.",
+        ),
+    ],
+)
+def test_what_is_not_run_yet_is_said_in_one_sentence(
+    bound: BoundQuery, settings: Settings, sentence: str
+) -> None:
+    assert runnable(physical(bound, settings)) == sentence
+
+
+def test_the_identity_of_the_state_names_all_that_shapes_it() -> None:
+    fingerprint = physical(query()).fingerprint
+    (column,) = physical(query()).find(PhysicalStreamingAggregation).partial_columns  # type: ignore[union-attr]
+    assert fingerprint == {
+        "format": "1",
+        "window": 'tumbling size="10s" offset="0s"',
+        "emit": "on_close",
+        "keys": '["user"]',
+        "accumulators": f'["{column.name}"]',
+        "event_time": "unix_micros(ts)",
+        "mode": "event",
+    }
+
+
+def test_a_plan_id_is_32_hex_digits_and_the_same_every_time() -> None:
+    first, second = physical(query()).plan_id, physical(query()).plan_id
+    assert first == second
+    assert len(first) == 32
+    assert set(first) <= set("0123456789abcdef")
+
+
+@pytest.mark.parametrize(
+    ("bound", "settings"),
+    [
+        (everything(), BY_TS),
+        (query(), replace(BY_TS, watermark_lag_us=5, allowed_lateness_us=7)),
+        (replace(query(), items=query().items[:1]), BY_TS),
+        (query(event_time=expression("ts")), Settings()),
+        (query(window=Tumbling(time_unit=TimeUnit.MILLISECOND, size=10_000)), BY_TS),
+    ],
+    ids=[
+        "where, having, order, limit",
+        "lag and lateness",
+        "projection",
+        "the authority",
+        "spelling",
+    ],
+)
+def test_compatible_edits_keep_the_plan_id(bound: BoundQuery, settings: Settings) -> None:
+    assert physical(bound, settings).plan_id == physical(query()).plan_id
+
+
+@pytest.mark.parametrize(
+    ("bound", "settings", "changed"),
+    [
+        (query(window=replace(TEN_SECONDS, offset=1)), BY_TS, {"window"}),
+        (replace(query(), keys=()), BY_TS, {"keys"}),
+        (replace(query(), aggregates=(aggregate("_a0", "sum", "_x0"),)), BY_TS, {"accumulators"}),
+        (query(), replace(BY_TS, streaming_aggregation=RowPath.OFF), {"accumulators"}),
+        (query(), Settings(time=TimeMode.PROCESSING), {"event_time", "mode"}),
+        (
+            query(clicks(ts="STRING", user="STRING", pages="BIGINT")),
+            BY_TS,
+            {"event_time"},
+        ),
+    ],
+    ids=["window", "keys", "accumulators", "path", "mode", "event time"],
+)
+def test_what_shapes_the_state_changes_its_own_part_of_the_identity(
+    bound: BoundQuery, settings: Settings, changed: set[str]
+) -> None:
+    before, after = physical(query()), physical(bound, settings)
+    assert before.plan_id != after.plan_id
+    assert {
+        part for part in before.fingerprint if before.fingerprint[part] != after.fingerprint[part]
+    } == changed
+
+
+def test_the_order_of_aggregates_does_not_change_the_identity() -> None:
+    count, total = aggregate("_a0", "count"), aggregate("_a1", "sum", "_x0")
+    one, other = (
+        replace(query(), aggregates=(count, total)),
+        replace(query(), aggregates=(total, count)),
+    )
+    assert physical(one).fingerprint == physical(other).fingerprint
+
+
+def test_emitting_at_once_or_on_close_is_another_state() -> None:
+    sliding = WINDOWS[4]
+    at_once, on_close = (
+        physical(query(window=sliding)),
+        physical(query(window=sliding, emit_on_close=True)),
+    )
+    assert at_once.fingerprint["emit"] == "at_once"
+    assert on_close.fingerprint["emit"] == "on_close"
+
+
+def test_a_plan_finds_the_watermark_of_its_query() -> None:
+    watermark = plan_logical(query(), BY_TS).root.child.child.child.child  # type: ignore[union-attr]
+    assert isinstance(watermark, Watermark)
+    assert physical(query()).watermark.spec == watermark.spec
