@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from sqlglot import exp
 
@@ -117,14 +118,36 @@ def _statement(source: Source, select: exp.Select, origin: str) -> SelectStmt:
 
 def streams_of(select: exp.Expr) -> list[Expression]:
     """Return the names of streams and tables that are read, in the order of the text, without CTEs."""
-    ctes = {cte.alias.lower() for cte in select.find_all(exp.CTE)}
     names = []
-    for table in select.find_all(exp.Table, bfs=False):
-        if isinstance(table.this, exp.Identifier) and not (len(table.parts) == 1 and table.name.lower() in ctes):
-            first, last = span_of(table.parts[0]), span_of(table.parts[-1])
-            name = ".".join(part.name for part in table.parts)
-            names.append(Expression(sql=name, span=Span(first.start, last.end)))
+    for table in select.find_all(exp.Table):
+        if isinstance(table.this, exp.Identifier) and not _is_cte(table):
+            span = Span(span_of(table.parts[0]).start, span_of(table.parts[-1]).end)
+            names.append(Expression(sql=table_name(table), span=span))
     return sorted(names, key=lambda each: each.span.start)
+
+
+def table_name(table: exp.Table) -> str:
+    """Return the name of a table with its qualifiers, without backticks."""
+    return ".".join(part.name for part in table.parts)
+
+
+def _is_cte(table: exp.Table) -> bool:
+    """Whether a table is a CTE; inside of its own definition a CTE's name means something else."""
+    name = table_name(table).lower()
+    inside = {cte.alias.lower() for cte in _ancestors(table) if isinstance(cte, exp.CTE)}
+    return name not in inside and any(
+        cte.alias.lower() == name
+        for query in _ancestors(table)
+        if (with_ := query.args.get("with_")) is not None
+        for cte in with_.expressions
+    )
+
+
+def _ancestors(node: exp.Expr) -> Iterator[exp.Expr]:
+    above = node.parent
+    while above is not None:
+        yield above
+        above = above.parent
 
 
 def order_nodes(select: exp.Select) -> list[exp.Ordered]:
@@ -195,6 +218,8 @@ def _item(source: Source, node: exp.Expr) -> SelectItem:
 
 
 def _order_item(source: Source, node: exp.Ordered) -> OrderItem:
+    if isinstance(node.this, exp.Var):
+        raise Refusal("ORDER BY ALL does not work on a stream", span_of(node), "Name the columns.")
     return OrderItem(
         expression=source.expression(node.this),
         descending=bool(node.args.get("desc")),
