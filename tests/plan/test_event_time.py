@@ -29,7 +29,7 @@ def test_the_statement_comes_before_the_setting_and_the_metadata() -> None:
     bound = query(EVERYWHERE, event_time=expression("ts"))
     event_time = resolve_watermark(bound, Settings(event_time_field="seen")).event_time
     assert (event_time.sql, event_time.authority) == ("unix_micros(ts)", Authority.SQL)
-    assert event_time.why == "the statement names it, so event_time_field = 'seen' gives way"
+    assert event_time.why == 'the statement names it, so event_time_field = "seen" gives way'
 
 
 def test_the_setting_comes_before_the_metadata() -> None:

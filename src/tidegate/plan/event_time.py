@@ -118,7 +118,7 @@ def _from_statement(bound: BoundQuery, settings: Settings) -> EventTime | None:
         )
     why = "the statement names it"
     if settings.event_time_field is not None and settings.event_time_field != named.sql:
-        why += f", so event_time_field = {settings.event_time_field!r} gives way"
+        why += f', so event_time_field = "{settings.event_time_field}" gives way'
     return _made_of(column, settings.event_time_unit, Authority.SQL, why)
 
 

@@ -5,21 +5,14 @@ Both are made from the nodes that the engine runs, so they cannot drift apart fr
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import fields
 from enum import Enum
 from textwrap import wrap
 
-from tidegate.plan.describe import (
-    Described,
-    Detail,
-    Json,
-    closing,
-    describe_logical,
-    describe_physical,
-    watermark_details,
-    window_parameters,
-)
+from tidegate.plan.describe import Described, describe_logical, describe_physical
+from tidegate.plan.facts import Detail, Json, closing, watermark_details, window_parameters
 from tidegate.plan.logical import LogicalPlan
 from tidegate.plan.physical import PhysicalAggregation, PhysicalPlan, PhysicalStreamingAggregation
 from tidegate.plan.rules import runnable
@@ -91,7 +84,7 @@ def _summary(physical: PhysicalPlan) -> Iterator[tuple[str, str]]:
             yield detail.label, detail.lines[0]
     path, reason = _path(physical)
     yield "path", f"{_PATHS[path]}: {reason}"
-    settings = [f"{name} = {value}" for name, value in _settings(physical.settings)]
+    settings = [f"{name} = {json.dumps(value)}" for name, value in _settings(physical.settings)]
     if settings:
         yield "settings", ", ".join(settings)
     not_yet = runnable(physical)
@@ -112,18 +105,18 @@ def _path(physical: PhysicalPlan) -> tuple[str, str]:
     return "rows", kept.reason
 
 
-def _settings(settings: Settings) -> Iterator[tuple[str, str]]:
+def _settings(settings: Settings) -> Iterator[tuple[str, Json]]:
     """The settings that differ from their defaults, as they are written."""
     for field in fields(settings):
         value = getattr(settings, field.name)
         if value == field.default:
             continue
         if field.name.endswith("_us"):
-            yield field.name.removesuffix("_us"), f'"{format_duration(value)}"'
+            yield field.name.removesuffix("_us"), format_duration(value)
         elif isinstance(value, Enum):
-            yield field.name, f'"{value.value}"'
+            yield field.name, value.value
         else:
-            yield field.name, f'"{value}"' if isinstance(value, str) else str(value)
+            yield field.name, value
 
 
 def parameter_text(parameters: dict[str, Json]) -> str:

@@ -1,0 +1,137 @@
+"""The facts of windows and watermarks as EXPLAIN tells them, for its summary and for both trees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TypeAlias, assert_never
+
+from tidegate.plan.logical import Authority, WatermarkSpec
+from tidegate.plan.settings import TimeMode
+from tidegate.plan.windows import (
+    WINDOW_KINDS,
+    Count,
+    Cumulate,
+    Hopping,
+    Session,
+    Sliding,
+    State,
+    Tumbling,
+    Window,
+)
+from tidegate.time import TimeUnit, format_duration
+
+Json: TypeAlias = "str | int | bool | list[Json] | dict[str, Json] | None"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detail:
+    """One fact about a node: its label, its value for JSON, and its lines for text."""
+
+    label: str
+    value: Json
+    lines: tuple[str, ...]
+
+
+# Parameters of OVER, shown only where the statement has them.
+_OPTIONAL = ("when", "partition_by")
+
+
+def window_parameters(window: Window, mode: TimeMode) -> dict[str, Json]:
+    """Return a window's kind, every parameter as the user wrote it, and the time mode."""
+    words: dict[str, Json] = {"kind": WINDOW_KINDS[type(window)]}
+    for field in fields(window):
+        value = getattr(window, field.name)
+        if field.name in _OPTIONAL and not value:
+            continue
+        if isinstance(value, TimeUnit):
+            words["unit"] = value.value
+        else:
+            words[field.name] = list(value) if isinstance(value, tuple) else value
+    words["mode"] = f"{mode.value}_time"
+    return words
+
+
+def closing(window: Window, spec: WatermarkSpec) -> str:
+    """Return the rule that a window goes out by; ``W`` is the watermark."""
+    late = f" + {format_duration(spec.lateness_us)}" if spec.lateness_us else ""
+    ordered = f"; rows count in order of their time, each once W > its time{late}"
+    waits = ordered if spec.mode is TimeMode.EVENT else ""
+    match window:
+        case Tumbling() | Hopping() | Cumulate():
+            return f"when W >= the window's end{late}"
+        case Session():
+            return f"when W > the last row's time + {format_duration(window.gap_us)}{late}"
+        case Sliding() if spec.emit_on_close:
+            ahead = f" + {format_duration(window.lookahead_us)}" if window.lookahead_us else ""
+            return f"when W > the row's time{ahead}{late}"
+        case Sliding():
+            return "at once, with the rows that have come"
+        case State():
+            return f"on the row where emit holds{waits}"
+        case Count():
+            return f"after every {window.every or window.count} rows{waits}"
+        case _:
+            assert_never(window)
+
+
+def watermark_details(spec: WatermarkSpec) -> tuple[Detail, ...]:
+    """Return the facts of a watermark, each value with the authority that decided it."""
+    event_time = spec.event_time
+    named_by = "time" if event_time.sql is None else "event_time_field"
+    facts = [
+        fact("event time", f"{event_time.text}, {_decider(event_time.authority, named_by)}"),
+        fact("because", event_time.why),
+    ]
+    if event_time.sql is None:
+        facts.append(fact("watermark", "just after the clock: no row is late"))
+        return tuple(facts)
+    facts.append(fact("micros", event_time.sql))
+    if event_time.fallback_sql is not None:
+        facts.append(fact("fallback", event_time.fallback_sql))
+    facts += [
+        _decided("lag", spec.lag_us, spec.lag_authority, "watermark_lag"),
+        _decided("lateness", spec.lateness_us, spec.lateness_authority, "allowed_lateness"),
+        fact("shard", spec.shard or "none"),
+        fact("idle", _idle(spec)),
+        fact("null time", _without_time(spec)),
+        fact("future skew", f"up to {format_duration(spec.max_future_skew_us)}"),
+    ]
+    return tuple(facts)
+
+
+def _decider(authority: Authority, setting: str) -> str:
+    match authority:
+        case Authority.SQL:
+            return "by the statement"
+        case Authority.SETTING:
+            return f"by the setting {setting}"
+        case Authority.METADATA:
+            return "by the source's metadata"
+        case Authority.DEFAULT:
+            return "by default"
+        case _:
+            assert_never(authority)
+
+
+def _without_time(spec: WatermarkSpec) -> str:
+    if not spec.null_event_time_fallback:
+        return "an error row"
+    clock = "the batch's clock"
+    return clock if spec.event_time.fallback_sql is None else f"the fallback, else {clock}"
+
+
+def _idle(spec: WatermarkSpec) -> str:
+    if spec.idle_timeout_us is None:
+        return "never"
+    return f"after {format_duration(spec.idle_timeout_us)}; when all are idle: {spec.on_idle.value}"
+
+
+def _decided(label: str, micros: int, authority: Authority, setting: str) -> Detail:
+    value: Json = {"micros": micros, "authority": authority.value}
+    text = f"{format_duration(micros)}, {_decider(authority, setting)}"
+    return Detail(label=label, value=value, lines=(text,))
+
+
+def fact(label: str, text: str) -> Detail:
+    """Return a fact that is one text."""
+    return Detail(label=label, value=text, lines=tuple(text.splitlines()))

@@ -1,0 +1,3 @@
+-- stream clicks: ts TIMESTAMP, user STRING, pages BIGINT
+-- setting: event_time_field = "ts"
+SELECT * FROM clicks GROUP BY tumblingwindow('ss', 10)
