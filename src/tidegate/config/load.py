@@ -1,0 +1,288 @@
+"""The pipeline file: from TOML to ``PipelineConfig``, or a message that names each wrong line."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from tidegate.config.lines import find_places, string_offset
+from tidegate.config.model import (
+    PipelineFile,
+    SideOutputSection,
+    SinkSection,
+    SourceSection,
+    TableSection,
+    TransformSection,
+)
+from tidegate.config.problems import Problem, nearest, render_in_file, validation_problems
+from tidegate.config.settings import setting_problems, to_settings
+from tidegate.errors import ConfigError
+from tidegate.plan.pipeline import (
+    METRICS_ONLY,
+    PipelineConfig,
+    SideOutputConfig,
+    SinkConfig,
+    SourceConfig,
+    TransformConfig,
+)
+from tidegate.plan.schema import parse_schema
+from tidegate.plan.statement import Relation
+
+# Formats that read and write files, so that a path is needed; other formats are Spark's to know.
+FILE_FORMATS = ("csv", "json", "parquet", "orc", "text")
+PATHLESS_FORMATS = ("console", "kafka", "rate")
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+_TOML_PLACE = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)")
+
+
+def load_config(path: str | Path) -> PipelineConfig:
+    """Return what a pipeline file says. Paths in it are relative to the folder it is in.
+
+    Raises:
+        ConfigError: the file cannot be read, is no TOML, or says something wrong.
+    """
+    file = Path(path)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ConfigError(
+            f"{path}: there is no such file\n\nName a pipeline file, e.g. pipeline.toml."
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"{path}: the file cannot be read: {error}\n\nA pipeline file is TOML in UTF-8."
+        ) from None
+    return parse_config(text, file)
+
+
+def parse_config(text: str, file: Path) -> PipelineConfig:
+    """Return what the text of a pipeline file says; ``file`` is for messages and relative paths.
+
+    Raises:
+        ConfigError: the text is no TOML or says something wrong; all problems are told, by line.
+    """
+    text = text.replace("\r\n", "\n")
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(_syntax_message(str(error), text, file.name)) from None
+    try:
+        sections = PipelineFile.model_validate(data)
+        problems = list(_cross_problems(sections))
+    except ValidationError as error:
+        problems = validation_problems(error, PipelineFile)
+    if problems:
+        raise ConfigError(render_in_file(problems, file.name, text))
+    return _pipeline(sections, text, file)
+
+
+def _syntax_message(message: str, text: str, file: str) -> str:
+    match = _TOML_PLACE.fullmatch(message)
+    mend = "Text goes in quotes, long text in triple quotes, a section's name in brackets."
+    if match is None or match[2] is None:
+        what = match[1] if match else message
+        return f"{file}: the file is no TOML: {what}, at its end\n\n{mend}"
+    line, column = int(match[2]), int(match[3])
+    content = [*text.split("\n"), ""][line - 1]
+    margin = f"  {line} | "
+    return (
+        f"{file}, line {line}, column {column}: the file is no TOML: {match[1]}\n\n"
+        f"{margin}{content}\n{' ' * (len(margin) - 2)}| {' ' * (column - 1)}^\n\n{mend}"
+    )
+
+
+def _cross_problems(sections: PipelineFile) -> Iterable[Problem]:
+    """Yield what is wrong between keys that are right one by one."""
+    for kind, tables in (("sources", sections.sources), ("tables", sections.tables)):
+        for name, table in tables.items():
+            yield from _format_problems((kind, name), table)
+    for name in sections.tables.keys() & sections.sources.keys():
+        yield Problem(
+            path=("tables", name),
+            what=f"{name} is a source and a table",
+            mend="Give one of them another name.",
+        )
+    for name, transform in sections.transforms.items():
+        yield from _transform_problems(name, transform, sections)
+    for name, sink in sections.sinks.items():
+        yield from _format_problems(("sinks", name), sink)
+        yield from _sink_problems(name, sink, sections)
+
+
+def _format_problems(
+    path: tuple[str, str], section: TableSection | SinkSection
+) -> Iterable[Problem]:
+    known = (*FILE_FORMATS, *PATHLESS_FORMATS, "delta")
+    if section.format in FILE_FORMATS and section.path is None:
+        yield Problem(
+            path=(*path, "path"),
+            what=f"path is missing, and format {section.format} needs one",
+            mend="path is from the folder of this file on, or absolute, or a URL.",
+        )
+    elif section.format not in known and "Did" in nearest(section.format, known, "formats"):
+        yield Problem(
+            path=(*path, "format"),
+            what=f'format = "{section.format}": there is no such format',
+            mend=nearest(section.format, known, "formats"),
+        )
+
+
+def _transform_problems(
+    name: str, transform: TransformSection, sections: PipelineFile
+) -> Iterable[Problem]:
+    path = ("transforms", name)
+    yield from setting_problems(transform, path)
+    if (transform.sql is None) == (transform.sql_file is None):
+        both = transform.sql is not None
+        yield Problem(
+            path=(*path, "sql"),
+            what="sql and sql_file are both given" if both else "sql is missing",
+            mend="Give the statement as sql, or the file it stands in as sql_file.",
+        )
+    for kind, sink in _side_sinks(transform.side_output):
+        if sink != METRICS_ONLY and sink not in sections.sinks:
+            yield Problem(
+                path=(*path, "side_output", kind, "sink"),
+                what=f'sink = "{sink}": there is no sink {sink}',
+                mend=nearest(sink, (*sections.sinks, METRICS_ONLY), "sinks"),
+            )
+    takers = [sink for sink, section in sections.sinks.items() if section.transform == name]
+    if len(takers) > 1:
+        yield Problem(
+            path=("sinks", takers[1], "from"),
+            what=f"the results of {name} go to {takers[0]} already",
+            mend="A transform has one sink; for a second one write a second transform.",
+        )
+
+
+def _sink_problems(name: str, sink: SinkSection, sections: PipelineFile) -> Iterable[Problem]:
+    if sink.transform is not None and sink.transform not in sections.transforms:
+        yield Problem(
+            path=("sinks", name, "from"),
+            what=f'from = "{sink.transform}": there is no transform {sink.transform}',
+            mend=nearest(sink.transform, sections.transforms, "transforms"),
+        )
+    side_sinks = {
+        used
+        for transform in sections.transforms.values()
+        for _, used in _side_sinks(transform.side_output)
+    }
+    if sink.transform is None and name not in side_sinks:
+        yield Problem(
+            path=("sinks", name, "from"),
+            what=f"nothing goes to sink {name}",
+            mend="Add from with a transform's name, or name the sink in a side_output.",
+        )
+    if sink.transform is not None and name in side_sinks:
+        yield Problem(
+            path=("sinks", name, "from"),
+            what=f"sink {name} takes results and side output",
+            mend="Their columns differ: make a sink for each.",
+        )
+
+
+def _side_sinks(section: SideOutputSection) -> list[tuple[str, str]]:
+    return [("late", section.late.sink), ("error", section.error.sink)]
+
+
+def _pipeline(sections: PipelineFile, text: str, file: Path) -> PipelineConfig:
+    folder = file.resolve().parent
+    sources = {
+        name: _source(name, section, folder)
+        for name, section in (sections.sources | sections.tables).items()
+    }
+    return PipelineConfig(
+        file=file,
+        text=text,
+        name=sections.pipeline.name or file.stem,
+        checkpoint=_resolve(sections.pipeline.checkpoint, folder),
+        trigger=sections.pipeline.trigger,
+        spark_options=dict(_spark_options(sections.pipeline.spark)),
+        sources=sources,
+        transforms={
+            name: _transform(name, section, text, file)
+            for name, section in sections.transforms.items()
+        },
+        sinks={
+            name: SinkConfig(
+                name=name,
+                transform=section.transform,
+                format=section.format,
+                path=_resolve(section.path, folder) if section.path else None,
+                options=section.options,
+            )
+            for name, section in sections.sinks.items()
+        },
+    )
+
+
+def _source(name: str, section: TableSection, folder: Path) -> SourceConfig:
+    streaming = isinstance(section, SourceSection)
+    columns = parse_schema(section.ddl) if section.ddl else None
+    return SourceConfig(
+        name=name,
+        format=section.format,
+        relation=Relation(name=name, columns=columns, streaming=streaming),
+        path=_resolve(section.path, folder) if section.path else None,
+        schema=section.ddl,
+        options=section.options,
+        max_files_per_trigger=section.max_files_per_trigger
+        if isinstance(section, SourceSection)
+        else None,
+    )
+
+
+def _transform(name: str, section: TransformSection, text: str, file: Path) -> TransformConfig:
+    side_output = SideOutputConfig(
+        late=section.side_output.late.sink, error=section.side_output.error.sink
+    )
+    if section.sql is not None:
+        place = find_places(text).get(("transforms", name, "sql"))
+        sql, origin = section.sql, f"{file.name}, transforms.{name}.sql"
+        offset = string_offset(text, place, sql) if place else None
+    else:
+        assert section.sql_file is not None, "checked: one of the two is given"
+        sql, origin, offset = (
+            _read_statement(name, section.sql_file, text, file),
+            section.sql_file,
+            None,
+        )
+    return TransformConfig(
+        name=name,
+        sql=sql,
+        origin=origin,
+        sql_offset=offset,
+        settings=to_settings(section),
+        side_output=side_output,
+    )
+
+
+def _read_statement(name: str, sql_file: str, text: str, file: Path) -> str:
+    try:
+        return (file.resolve().parent / sql_file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        problem = Problem(
+            path=("transforms", name, "sql_file"),
+            what=f'sql_file = "{sql_file}": the file cannot be read: {error}',
+            mend="sql_file is from the folder of this file on.",
+        )
+        raise ConfigError(render_in_file([problem], file.name, text)) from None
+
+
+def _resolve(path: str, folder: Path) -> str:
+    return path if _SCHEME.match(path) else str(folder / path)
+
+
+def _spark_options(table: Mapping[str, object], prefix: str = "spark") -> Iterable[tuple[str, str]]:
+    """Yield Spark's options by their full names: TOML makes tables of the dots in a bare key."""
+    for key, value in table.items():
+        name = key if key.startswith("spark.") else f"{prefix}.{key}"
+        if isinstance(value, Mapping):
+            yield from _spark_options(value, name)
+        else:
+            yield name, str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,206 @@
+"""The keys of a pipeline file and what each may hold: one pydantic model a section.
+
+The text under a key is its description; messages end with it when the value is missing or wrong.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt
+
+from tidegate.plan.pipeline import METRICS_ONLY
+from tidegate.plan.schema import parse_schema
+from tidegate.plan.settings import ErrorPolicy, OnIdle, RowPath, TimeMode
+from tidegate.plan.time_columns import EVENT_TIME_UNITS
+from tidegate.time import parse_duration
+
+
+def _duration(value: object) -> object:
+    if isinstance(value, int) and not isinstance(value, bool):
+        raise ValueError("a duration has a unit, one of us ms s m h d, and is text")
+    return parse_duration(value) if isinstance(value, str) else value
+
+
+def _positive_duration(value: object) -> object:
+    if _duration(value) == 0:
+        raise ValueError("it is 0, and must be greater")
+    return _duration(value)
+
+
+def _duration_text(value: object) -> object:
+    _duration(value)
+    return value
+
+
+def _schema(value: object) -> object:
+    if isinstance(value, str):
+        parse_schema(value)
+    return value
+
+
+def _option(value: object) -> object:
+    match value:
+        case bool():
+            return str(value).lower()
+        case int() | float():
+            return str(value)
+        case _:
+            return value
+
+
+def _one_of(*words: str) -> BeforeValidator:
+    def check(value: object) -> object:
+        if isinstance(value, str) and value not in words:
+            raise ValueError(f"it is one of {', '.join(words)}")
+        return value
+
+    return BeforeValidator(check)
+
+
+Duration = Annotated[int, BeforeValidator(_duration)]
+PositiveDuration = Annotated[int, BeforeValidator(_positive_duration)]
+DurationText = Annotated[str, BeforeValidator(_duration_text)]
+SchemaText = Annotated[str, BeforeValidator(_schema)]
+Options = dict[str, Annotated[str, BeforeValidator(_option)]]
+
+
+class Section(BaseModel):
+    """A table of the file: unknown keys are wrong, and so are values of another type."""
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True
+    )
+
+
+class SettingsSection(Section):
+    """The settings of a transform; durations become microseconds."""
+
+    time: TimeMode | None = Field(None, strict=False)
+    """time is "event" or "processing"; "event" is the default."""
+    event_time_field: str | None = None
+    """event_time_field is the column that holds the time of a row, e.g. "ts"."""
+    event_time_unit: Annotated[str, _one_of(*EVENT_TIME_UNITS)] | None = None
+    """event_time_unit is the unit of a numeric event time: "s", "ms", "us" or "ns"."""
+    event_time_metadata: Annotated[str, _one_of("file")] | None = None
+    """event_time_metadata = "file" takes the modification time of a row's file."""
+    null_event_time: Annotated[str, _one_of("error", "fallback")] | None = None
+    """null_event_time is "error" (the default: the row goes to the side output) or "fallback"
+    (it takes the clock)."""
+    max_future_skew: PositiveDuration = 86_400_000_000
+    """max_future_skew is how far ahead of the clock a row may be, e.g. "24h" (the default)."""
+    watermark_lag: Duration | None = None
+    """watermark_lag is how far the watermark stays behind the greatest event time, e.g. "5m"."""
+    allowed_lateness: Duration | None = None
+    """allowed_lateness is how much longer a window stays open, e.g. "1m"."""
+    shard: str | None = None
+    """shard is an expression with a watermark for each of its values, e.g. "partition"."""
+    idle_timeout: PositiveDuration | None = None
+    """idle_timeout is the silence after which a shard no longer holds the watermark, e.g. "30s"."""
+    on_idle: OnIdle = Field(OnIdle.HOLD, strict=False)
+    """on_idle is "hold" (the default) or "advance": what the watermark does when all shards are
+    idle."""
+    clock_interval: PositiveDuration = 1_000_000
+    """clock_interval is how often time passes without rows, e.g. "1s" (the default)."""
+    max_groups: PositiveInt | None = None
+    """max_groups is the most groups of a window; rows of further groups are evicted."""
+    max_rows_per_group: PositiveInt | None = None
+    """max_rows_per_group is the most rows kept for a group of a window; further ones are
+    evicted."""
+    error_policy: ErrorPolicy = Field(ErrorPolicy.SIDE_OUTPUT, strict=False)
+    """error_policy is "side_output" (the default), "null" or "fail": what happens to a row whose
+    expression fails."""
+    dedup_key: str | None = None
+    """dedup_key is an expression; a row with a known value is a duplicate, e.g. "id"."""
+    dedup_horizon: PositiveDuration | None = None
+    """dedup_horizon is how long a dedup_key is known, e.g. "10m"."""
+    streaming_aggregation: RowPath = Field(RowPath.AUTO, strict=False)
+    """streaming_aggregation is "auto" (the default) or "off": rows are kept whole."""
+
+
+class SideOutputKindSection(Section):
+    """What happens to rows of one kind of side output."""
+
+    sink: str = METRICS_ONLY
+    """sink is the name of a sink, or "metrics_only" (the default): counted and dropped."""
+
+
+class SideOutputSection(Section):
+    """The kinds of side output."""
+
+    late: SideOutputKindSection = SideOutputKindSection()
+    """late is a table, e.g. late.sink = "late_rows"."""
+    error: SideOutputKindSection = SideOutputKindSection()
+    """error is a table, e.g. error.sink = "bad_rows"."""
+
+
+class TransformSection(SettingsSection):
+    """A transform: a statement, its settings and its side output."""
+
+    sql: str | None = None
+    """sql is the statement; long ones go between triple quotes."""
+    sql_file: str | None = None
+    """sql_file is the file with the statement, e.g. "delays.sql"."""
+    side_output: SideOutputSection = SideOutputSection()
+    """side_output is a table, e.g. late.sink = "late_rows"."""
+
+
+class TableSection(Section):
+    """A static table: what Spark's batch reader needs."""
+
+    format: str
+    """format is a format of Spark: csv, json, parquet, orc, text, delta, .."""
+    path: str | None = None
+    """path is a file, a folder or a pattern, from the folder of this file on."""
+    ddl: SchemaText | None = Field(None, alias="schema")
+    """schema is DDL, e.g. "ts TIMESTAMP, user STRING"."""
+    options: Options = {}
+    """options is a table of options of Spark's reader."""
+
+
+class SourceSection(TableSection):
+    """A stream."""
+
+    max_files_per_trigger: PositiveInt | None = None
+    """max_files_per_trigger is the most files of one micro-batch."""
+
+
+class SinkSection(Section):
+    """A sink: of a transform (``from``), or of side output."""
+
+    transform: str | None = Field(None, alias="from")
+    """from is the transform whose results the sink takes."""
+    format: str
+    """format is json, csv, parquet, orc, text, or another batch format of Spark; or console."""
+    path: str | None = None
+    """path is the folder of the results, from the folder of this file on."""
+    options: Options = {}
+    """options is a table of options of Spark's writer."""
+
+
+class PipelineSection(Section):
+    """What holds for the whole pipeline."""
+
+    name: str | None = None
+    """name is the name of the pipeline in logs and metrics."""
+    checkpoint: str
+    """checkpoint is the folder that keeps the state, e.g. checkpoint = "checkpoint"."""
+    trigger: DurationText | None = None
+    """trigger is the least time between two micro-batches, e.g. "1s"."""
+    spark: dict[str, Any] = {}
+    """spark is a table of options of Spark, e.g. master = "local[4]"."""
+
+
+class PipelineFile(Section):
+    """The whole file."""
+
+    pipeline: PipelineSection
+    """The section [pipeline] names the checkpoint, e.g. checkpoint = "checkpoint"."""
+    sources: dict[str, SourceSection]
+    """A pipeline needs at least one source: [sources.NAME] with a format."""
+    tables: dict[str, TableSection] = {}
+    """[tables.NAME] is a static table that statements may join."""
+    transforms: dict[str, TransformSection]
+    """A pipeline needs at least one transform: [transforms.NAME] with sql."""
+    sinks: dict[str, SinkSection] = {}
+    """[sinks.NAME] takes the results of a transform, or side output."""

@@ -1,0 +1,96 @@
+"""What a pipeline file says, as data: sources, tables, transforms and sinks, by name.
+
+``config`` makes these from TOML; ``io`` and the command line read them. Paths are absolute or carry
+a scheme; a duration that Spark reads stays text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tidegate.plan.settings import Settings
+from tidegate.plan.statement import Relation
+
+METRICS_ONLY = "metrics_only"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceConfig:
+    """A stream, or with ``streaming`` off a static table: any format that Spark reads.
+
+    ``relation`` has the columns of ``schema`` (DDL); without a schema only Spark can tell them.
+    """
+
+    name: str
+    format: str
+    relation: Relation
+    path: str | None = None
+    schema: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    max_files_per_trigger: int | None = None
+
+    @property
+    def streaming(self) -> bool:
+        return self.relation.streaming
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideOutputConfig:
+    """Where the sink of each kind of side output is: a sink's name, or ``metrics_only``."""
+
+    late: str = METRICS_ONLY
+    error: str = METRICS_ONLY
+
+    @property
+    def sinks(self) -> tuple[str, ...]:
+        """The names of the sinks that are used, each once."""
+        used = dict.fromkeys((self.late, self.error))
+        return tuple(name for name in used if name != METRICS_ONLY)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransformConfig:
+    """One statement and its settings.
+
+    ``origin`` names the statement in messages. ``sql_offset`` is where the statement starts in the
+    text of the pipeline file, None when it has a file of its own or is written with escapes.
+    """
+
+    name: str
+    sql: str
+    origin: str
+    sql_offset: int | None
+    settings: Settings
+    side_output: SideOutputConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkConfig:
+    """A place for results (``transform`` is whose) or for side output (``transform`` is None)."""
+
+    name: str
+    format: str
+    transform: str | None = None
+    path: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineConfig:
+    """A whole pipeline file; ``text`` is the file itself, for messages."""
+
+    file: Path
+    text: str
+    name: str
+    checkpoint: str
+    trigger: str | None
+    spark_options: Mapping[str, str]
+    sources: Mapping[str, SourceConfig]
+    transforms: Mapping[str, TransformConfig]
+    sinks: Mapping[str, SinkConfig]
+
+    def sink_of(self, transform: str) -> SinkConfig | None:
+        """The sink that takes a transform's results."""
+        return next((sink for sink in self.sinks.values() if sink.transform == transform), None)

@@ -1,0 +1,189 @@
+from pathlib import Path
+
+import pytest
+
+from tidegate.config import load_config, parse_config
+from tidegate.errors import ConfigError
+from tidegate.plan.statement import Column
+
+FILE = Path("/pipelines/pipeline.toml")
+RIGHT = '''\
+[pipeline]
+checkpoint = "checkpoint"
+trigger = "1s"
+spark.master = "local[2]"
+spark.sql.shuffle.partitions = 4
+
+[sources.flights]
+format = "csv"
+path = "flights/*.csv"
+schema = "scheduled TIMESTAMP, origin STRING"
+options.header = true
+max_files_per_trigger = 1
+
+[tables.airlines]
+format = "csv"
+path = "s3a://bucket/airlines.csv"
+
+[transforms.delays]
+sql = """
+SELECT origin, count(*) AS n
+FROM flights GROUP BY tumblingwindow('hh', 1), origin
+"""
+event_time_field = "scheduled"
+watermark_lag = "1h"
+side_output.late.sink = "late_rows"
+
+[sinks.out]
+from = "delays"
+format = "parquet"
+path = "out"
+
+[sinks.late_rows]
+format = "json"
+path = "/tmp/late"
+'''
+
+
+def refusal(text, old="", new=""):
+    assert old in text
+    with pytest.raises(ConfigError) as caught:
+        parse_config(text.replace(old, new), FILE)
+    return str(caught.value)
+
+
+def test_a_right_file_is_read_whole():
+    config = parse_config(RIGHT, FILE)
+    assert config.name == "pipeline"
+    assert config.trigger == "1s"
+    assert config.spark_options == {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "4"}
+    assert config.sources["flights"].relation.columns == (
+        Column(name="scheduled", type="TIMESTAMP"),
+        Column(name="origin", type="STRING"),
+    )
+    assert config.sources["flights"].options == {"header": "true"}
+    assert config.sources["flights"].max_files_per_trigger == 1
+    assert not config.sources["airlines"].streaming
+    assert config.transforms["delays"].settings.watermark_lag_us == 3_600_000_000
+    assert config.transforms["delays"].side_output.late == "late_rows"
+    assert config.transforms["delays"].side_output.error == "metrics_only"
+    assert config.transforms["delays"].side_output.sinks == ("late_rows",)
+
+
+def test_paths_are_from_the_folder_of_the_file_on():
+    config = parse_config(RIGHT, FILE)
+    assert config.checkpoint == "/pipelines/checkpoint"
+    assert config.sources["flights"].path == "/pipelines/flights/*.csv"
+    assert config.sources["airlines"].path == "s3a://bucket/airlines.csv"
+    assert config.sinks["late_rows"].path == "/tmp/late"
+
+
+def test_the_sink_of_a_transform_is_found():
+    config = parse_config(RIGHT, FILE)
+    sink = config.sink_of("delays")
+    assert sink is not None
+    assert sink.name == "out"
+    assert config.sink_of("others") is None
+
+
+def test_the_place_of_a_statement_in_the_file_is_known():
+    transform = parse_config(RIGHT, FILE).transforms["delays"]
+    assert transform.origin == "pipeline.toml, transforms.delays.sql"
+    assert transform.sql_offset == RIGHT.index("SELECT")
+
+
+def test_a_wrong_key_names_the_file_the_line_and_the_nearest_right_key():
+    assert refusal(RIGHT, 'watermark_lag = "1h"', 'watermark_lagg = "1h"') == (
+        "pipeline.toml, line 24: transforms.delays: there is no key watermark_lagg\n\n"
+        '  24 | watermark_lagg = "1h"\n'
+        "     | ^^^^^^^^^^^^^^\n\n"
+        "Did you mean watermark_lag?"
+    )
+
+
+def test_all_problems_are_told_in_the_order_of_their_lines():
+    text = RIGHT.replace('trigger = "1s"', "trigger = 1").replace('"1h"', '"1 hour"')
+    message = refusal(text)
+    assert message.index("line 3: pipeline: trigger = 1: a duration has a unit") < message.index(
+        'line 24: transforms.delays: watermark_lag = "1 hour"'
+    )
+
+
+def test_a_misspelt_key_is_not_told_as_missing_too():
+    message = refusal(RIGHT, "checkpoint =", "checkpont =")
+    assert "there is no key checkpont" in message
+    assert "missing" not in message
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what", "mend"),
+    [
+        (
+            'checkpoint = "checkpoint"\n',
+            "",
+            "line 1: pipeline: checkpoint is missing",
+            "the folder",
+        ),
+        ("TIMESTAMP", "TIMESTAMPP", "line 10: sources.flights: schema", "did you mean TIMESTAMP?"),
+        ('"delays"', '"delay"', 'line 28: sinks.out: from = "delay"', "Did you mean delays?"),
+        ('= "late_rows"', '= "late_row"', "line 25: transforms.delays", "Did you mean late_rows?"),
+        ("[sources.flights]", "[source.flights]", "there is no key source", "mean sources?"),
+        ('"parquet"', '"parqet"', 'line 29: sinks.out: format = "parqet"', "Did you mean parquet?"),
+        ('path = "out"\n', "", "line 27: sinks.out: path is missing, and format parquet", "URL"),
+        ("tables.airlines", "tables.flights", "flights is a source and a table", "another name"),
+        ("max_files_per_trigger = 1", "max_files_per_trigger = 0", "line 12", "most files"),
+        ('side_output.late.sink = "late_rows"', "", "nothing goes to sink late_rows", "Add from"),
+        (
+            "[sinks.late_rows]",
+            '[sinks.late_rows]\nfrom = "delays"',
+            "go to out already",
+            "one sink",
+        ),
+        ('event_time_field = "scheduled"', 'sql_file = "a.sql"', "both given", "or the file"),
+    ],
+)
+def test_a_wrong_file_says_where_what_and_the_mend(old, new, what, mend):
+    message = refusal(RIGHT, old, new)
+    assert message.startswith("pipeline.toml, line ")
+    assert what in message
+    assert mend in message
+
+
+def test_a_sink_of_results_takes_no_side_output():
+    message = refusal(RIGHT, 'sink = "late_rows"', 'sink = "out"')
+    assert "sink out takes results and side output" in message
+
+
+def test_a_file_that_is_no_toml_names_line_and_column():
+    message = refusal(RIGHT, 'trigger = "1s"', "trigger = 1s")
+    assert message.startswith("pipeline.toml, line 3, column 12: the file is no TOML: ")
+    assert "\n  3 | trigger = 1s\n    |            ^\n" in message
+
+
+def test_a_file_that_ends_too_early_says_so():
+    assert "the file is no TOML" in refusal('[pipeline]\nname = """abc')
+
+
+def test_a_file_that_is_not_there_is_said_to_be_missing(tmp_path):
+    with pytest.raises(ConfigError, match=r"no\.toml: there is no such file"):
+        load_config(tmp_path / "no.toml")
+
+
+def test_a_file_that_cannot_be_read_says_why(tmp_path):
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_config(tmp_path)
+
+
+def test_a_statement_may_stand_in_a_file_of_its_own(tmp_path):
+    sql = RIGHT[RIGHT.index("sql = ") : RIGHT.index("event_time_field")].rstrip()
+    file = tmp_path / "pipeline.toml"
+    file.write_text(RIGHT.replace(sql, 'sql_file = "delays.sql"'))
+    with pytest.raises(
+        ConfigError, match=r"line 19: transforms\.delays: sql_file = \"delays\.sql\""
+    ):
+        load_config(file)
+    (tmp_path / "delays.sql").write_text("SELECT 1")
+    transform = load_config(file).transforms["delays"]
+    assert transform.sql == "SELECT 1"
+    assert transform.origin == "delays.sql"
+    assert transform.sql_offset is None
