@@ -17,10 +17,25 @@ from tidegate.java import ensure_java
 
 LIST = Path(__file__).parents[1] / "src" / "tidegate" / "sql" / "spark_functions.txt"
 
-# Grammar, not functions, to the registry, but written like calls.
-SPECIAL_FORMS = ("cast", "try_cast", "extract", "overlay", "exists", "if", "trim", "position")
-# Operators that the registry lists beside functions.
-_IS_NAME = str.isidentifier
+# Calls that Spark's grammar reads by itself, so that its registry does not have them.
+SPECIAL_FORMS = (
+    "cast",
+    "exists",
+    "extract",
+    "if",
+    "overlay",
+    "position",
+    "timestampadd",
+    "timestampdiff",
+    "trim",
+    "try_cast",
+)
+
+_CATALYST = "org.apache.spark.sql.catalyst.expressions"
+_AGGREGATES = (
+    f"{_CATALYST}.aggregate.AggregateFunction",
+    f"{_CATALYST}.RuntimeReplaceableAggregate",
+)
 
 
 def main() -> None:
@@ -41,21 +56,26 @@ def main() -> None:
 
 
 def _read_registry(spark: SparkSession) -> tuple[set[str], set[str]]:
-    """Return the names of the aggregates and of all other functions."""
+    """Return the names of the aggregates and of all other functions, operators left out."""
     jvm = spark._jvm
-    registry = jvm.org.apache.spark.sql.catalyst.analysis.FunctionRegistry
-    functions = registry.functionSet()
-    table_functions = jvm.org.apache.spark.sql.catalyst.analysis.TableFunctionRegistry.functionSet()
+    analysis = jvm.org.apache.spark.sql.catalyst.analysis
+    loader = jvm.Thread.currentThread().getContextClassLoader()
+    kinds = [loader.loadClass(name) for name in _AGGREGATES]
     aggregates: set[str] = set()
-    others: set[str] = set()
-    for each in _names(functions) | _names(table_functions):
-        if not _IS_NAME(each):
+    others = {
+        name for name in _names(analysis.TableFunctionRegistry.functionSet()) if name.isidentifier()
+    }
+    for name in _names(analysis.FunctionRegistry.functionSet()):
+        if not name.isidentifier():
             continue
-        info = registry.builtin().lookupFunction(
-            jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(each)
+        identifier = jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name)
+        info = analysis.FunctionRegistry.builtin().lookupFunction(identifier).get()
+        # rank() and its like are aggregates to Catalyst, but run in OVER (..) only.
+        is_kind = info.getGroup() != "window_funcs" and any(
+            kind.isAssignableFrom(loader.loadClass(info.getClassName())) for kind in kinds
         )
-        is_aggregate = info.isDefined() and info.get().getGroup() == "agg_funcs"
-        (aggregates if is_aggregate else others).add(each)
+        is_aggregate = info.getGroup() == "agg_funcs" or is_kind
+        (aggregates if is_aggregate else others).add(name)
     return aggregates, others
 
 

@@ -41,12 +41,18 @@ def aggregate_call(node: exp.Expr, functions: Functions) -> AggregateCall | None
         core = core.this
     if not isinstance(core, exp.Anonymous) or not functions.is_aggregate(core):
         if filter_ is not None:
-            raise Refusal("FILTER stands after a call that is no aggregate", span_of(node), "Leave FILTER out.")
+            raise Refusal(
+                "FILTER stands after a call that is no aggregate",
+                span_of(node),
+                "Leave FILTER out.",
+            )
         return None
     name = core.name.lower()
     if (within := node.find(exp.WithinGroup)) is not None and within.this is core:
         raise Refusal(
-            f"{name} takes no WITHIN GROUP here", span_of(node), "Write e.g. percentile(x, 0.5) or collect_list(x)."
+            f"{name} takes no WITHIN GROUP here",
+            span_of(node),
+            "Write e.g. percentile(x, 0.5) or collect_list(x).",
         )
     arguments, distinct = list(core.expressions), False
     if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
@@ -57,9 +63,16 @@ def aggregate_call(node: exp.Expr, functions: Functions) -> AggregateCall | None
     function = AGGREGATE_ALIASES.get(name, name)
     if ignore_nulls and (function not in _CAN_IGNORE_NULLS or len(arguments) != 1):
         raise Refusal(
-            f"{name} takes no IGNORE NULLS", span_of(node), "Write FILTER (WHERE x IS NOT NULL) after the call."
+            f"{name} takes no IGNORE NULLS",
+            span_of(node),
+            "Write FILTER (WHERE x IS NOT NULL) after the call.",
         )
-    if function == "count" and not distinct and len(arguments) == 1 and isinstance(arguments[0], exp.Star):
+    if (
+        function == "count"
+        and not distinct
+        and len(arguments) == 1
+        and isinstance(arguments[0], exp.Star)
+    ):
         arguments = []
     for each in (*arguments, *([filter_] if filter_ is not None else [])):
         _check_argument(each, name, functions)
@@ -93,8 +106,14 @@ def _check_argument(argument: exp.Expr, name: str, functions: Functions) -> None
             )
         if isinstance(node, exp.Star) or isinstance(node, exp.Order):
             what = "*" if isinstance(node, exp.Star) else "ORDER BY"
-            raise Refusal(f"{name} does not take {what}", span_of(node), "Write the columns it is to aggregate.")
+            raise Refusal(
+                f"{name} does not take {what}",
+                span_of(node),
+                "Write the columns it is to aggregate.",
+            )
         if isinstance(node, exp.Query):
             raise Refusal(
-                f"a subquery stands inside the aggregate {name}", span_of(node), "Join the table in FROM instead."
+                f"a subquery stands inside the aggregate {name}",
+                span_of(node),
+                "Join the table in FROM instead.",
             )

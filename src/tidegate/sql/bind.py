@@ -103,10 +103,11 @@ def _relations(select: exp.Select, context: Context) -> tuple[Relation, tuple[Re
 
 def _check_names(select: exp.Select, scope: Scope, context: Context) -> None:
     """Check columns, functions and places in the order of the text."""
-    aliases = frozenset(item.alias.lower() for item in select.expressions if isinstance(item, exp.Alias))
-    closed = {"aggregates": True, "window_functions": True}
+    aliases = frozenset(
+        item.alias.lower() for item in select.expressions if isinstance(item, exp.Alias)
+    )
     for item in select.expressions:
-        check(item, Clause(name="the select list", **closed), scope, context)
+        check(item, _closing("the select list"), scope, context)
     if select.args.get("where"):
         check(select.args["where"].this, Clause(name="WHERE"), scope, context)
     for node in group_nodes(select):
@@ -116,11 +117,16 @@ def _check_names(select: exp.Select, scope: Scope, context: Context) -> None:
             for argument in _row_arguments(node, call):
                 check(argument, Clause(name=call.name), scope, context)
     if select.args.get("having"):
-        check(select.args["having"].this, Clause(name="HAVING", aliases=aliases, **closed), scope, context)
+        check(select.args["having"].this, _closing("HAVING", aliases), scope, context)
     for argument in _event_times(select):
         check(argument, Clause(name="ON"), scope, context)
     for ordered in order_nodes(select):
-        check(ordered.this, Clause(name="ORDER BY", aliases=aliases, **closed), scope, context)
+        check(ordered.this, _closing("ORDER BY", aliases), scope, context)
+
+
+def _closing(name: str, aliases: frozenset[str] = frozenset()) -> Clause:
+    """Return a clause that is computed once a window closes."""
+    return Clause(name=name, aggregates=True, window_functions=True, aliases=aliases)
 
 
 def _row_arguments(node: exp.Expr, call: exp.Anonymous) -> list[exp.Expr]:
@@ -172,6 +178,12 @@ def _check_settings(origin: str, settings: Settings, scope: Scope, context: Cont
             tree = read_expression(text).tree
             check(tree, Clause(name=name), scope, context)
         except Refusal as refusal:
-            place = origin.removesuffix(".sql") + f".{name}" if origin.endswith(".sql") else f"setting {name}"
+            place = (
+                origin.removesuffix(".sql") + f".{name}"
+                if origin.endswith(".sql")
+                else f"setting {name}"
+            )
             span = refusal.span if refusal.span.start < len(text) else Span(0, len(text))
-            raise QueryError(refusal.what, sql=text, span=span, mend=refusal.mend, origin=place) from None
+            raise QueryError(
+                refusal.what, sql=text, span=span, mend=refusal.mend, origin=place
+            ) from None

@@ -30,7 +30,9 @@ class Clause:
     streaming: bool = True
 
 
-def check_expression(node: exp.Expr, clause: Clause, scope: Scope, functions: Functions) -> list[exp.Query]:
+def check_expression(
+    node: exp.Expr, clause: Clause, scope: Scope, functions: Functions
+) -> list[exp.Query]:
     """Check what stands in an expression, and return the queries nested in it, unchecked.
 
     Raises:
@@ -64,7 +66,9 @@ def _check_column(node: exp.Column, clause: Clause, scope: Scope) -> None:
     except Refusal as refusal:
         if clause.aliases and len(node.parts) == 1 and scope.is_known and not scope.has(node.name):
             known = [*scope.column_names(), *clause.aliases]
-            raise Refusal(refusal.what, refusal.span, suggestion(node.name, known, otherwise=refusal.mend)) from None
+            raise Refusal(
+                refusal.what, refusal.span, suggestion(node.name, known, otherwise=refusal.mend)
+            ) from None
         raise
 
 
@@ -82,10 +86,16 @@ def _check_call(call: exp.Anonymous, clause: Clause, functions: Functions) -> No
                 + (" Every window is a group already." if clause.name == "GROUP BY" else ""),
             )
         if call.expressions:
-            raise Refusal(f"{name} takes no argument, found {len(call.expressions)}", span_of(call), f"Write {name}().")
+            raise Refusal(
+                f"{name} takes no argument, found {len(call.expressions)}",
+                span_of(call),
+                f"Write {name}().",
+            )
     elif functions.is_aggregate(call) and not clause.aggregates and clause.streaming:
         raise Refusal(
             f"the aggregate {name} stands in {clause.name}, which sees one row at a time",
             span_of(call),
-            "Filter groups with HAVING." if clause.name == "WHERE" else "Write it in the select list or in HAVING.",
+            "Filter groups with HAVING."
+            if clause.name == "WHERE"
+            else "Write it in the select list or in HAVING.",
         )

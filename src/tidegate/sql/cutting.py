@@ -23,7 +23,16 @@ from tidegate.sql.source import Source, subtree
 AliasText = Callable[[exp.Column], str | None]
 
 # Nodes that are no value by themselves: parts of a call or of CASE.
-_NO_VALUES = (exp.Alias, exp.Distinct, exp.Identifier, exp.Kwarg, exp.Lambda, exp.Literal, exp.Star, exp.DataType)
+_NO_VALUES = (
+    exp.Alias,
+    exp.Distinct,
+    exp.Identifier,
+    exp.Kwarg,
+    exp.Lambda,
+    exp.Literal,
+    exp.Star,
+    exp.DataType,
+)
 
 _IN_COLUMN = "\0"
 
@@ -76,7 +85,9 @@ class Cutter:
                 return self._grouped_column(each, alias_text)
             if isinstance(each, exp.Query):
                 raise Refusal(
-                    "a subquery cannot look at a closed window", span_of(each), "Join the table in FROM instead."
+                    "a subquery cannot look at a closed window",
+                    span_of(each),
+                    "Join the table in FROM instead.",
                 )
             if is_unit_word(each):
                 return self.source.slice(each)
@@ -110,7 +121,11 @@ class Cutter:
         return self.source.rewrite(node, replace)
 
     def _is_row_value(self, node: exp.Expr, alias_text: AliasText) -> bool:
-        if isinstance(node, _NO_VALUES) or not isinstance(node, exp.Condition) or not _is_placed(node):
+        if (
+            isinstance(node, _NO_VALUES)
+            or not isinstance(node, exp.Condition)
+            or not _is_placed(node)
+        ):
             return False
         if isinstance(node, exp.If) and isinstance(node.parent, exp.Case):
             return False
@@ -119,7 +134,9 @@ class Cutter:
         below = list(subtree(node))
         if any(is_window_function(each) for each in below):
             return False
-        columns = [each for each in below if isinstance(each, exp.Column) and not is_unit_word(each)]
+        columns = [
+            each for each in below if isinstance(each, exp.Column) and not is_unit_word(each)
+        ]
         return bool(columns) and all(alias_text(each) is None for each in columns)
 
     def _grouped_column(self, node: exp.Column, alias_text: AliasText) -> str:
@@ -158,7 +175,10 @@ class Cutter:
         )
 
     def _aggregate(self, node: exp.Expr, call: AggregateCall) -> Aggregate:
-        args = [self._aggregate_argument(each, alone=len(call.arguments) == 1) for each in call.arguments]
+        args = [
+            self._aggregate_argument(each, alone=len(call.arguments) == 1)
+            for each in call.arguments
+        ]
         if call.ignore_nulls:
             args.append("true")
         filter_ = self.argument(call.filter).name if call.filter is not None else None
@@ -174,11 +194,17 @@ class Cutter:
         return self.aggregates.setdefault((call.function, tuple(args), call.distinct, filter_), new)
 
     def _aggregate_argument(self, node: exp.Expr, *, alone: bool) -> str:
-        has_column = any(isinstance(each, exp.Column) and not is_unit_word(each) for each in subtree(node))
+        has_column = any(
+            isinstance(each, exp.Column) and not is_unit_word(each) for each in subtree(node)
+        )
         return self.argument(node).name if has_column or alone else self.source.slice(node)
 
     def _identity(self, node: exp.Expr) -> str | None:
-        if not isinstance(node, exp.Column) or is_unit_word(node) or isinstance(node.this, exp.Star):
+        if (
+            not isinstance(node, exp.Column)
+            or is_unit_word(node)
+            or isinstance(node.this, exp.Star)
+        ):
             return None
         return _IN_COLUMN + self.scope.resolve(node).identity
 

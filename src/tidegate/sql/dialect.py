@@ -10,11 +10,10 @@ import functools
 from collections.abc import Callable, Collection
 from typing import Any, ClassVar
 
-from sqlglot import exp
+from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError
 from sqlglot.parsers.spark import SparkParser
-from sqlglot.tokens import Token, TokenType
 
 from tidegate.errors import Span
 from tidegate.sql.nodes import (
@@ -42,7 +41,16 @@ STREAM_WINDOWS = (
 TIME_WINDOWS = ("tumble", "hop", "session")
 
 # Calls whose arguments are not a plain list, e.g. ``extract(HOUR FROM ts)``. All others stay as written.
-_CALLS_WITH_A_GRAMMAR = ("CAST", "TRY_CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTRING", "SUBSTR", "TRIM")
+_CALLS_WITH_A_GRAMMAR = (
+    "CAST",
+    "TRY_CAST",
+    "EXTRACT",
+    "OVERLAY",
+    "POSITION",
+    "SUBSTRING",
+    "SUBSTR",
+    "TRIM",
+)
 
 # The parser's methods whose result gets its place: from where they begin to the last token they took.
 _MARKED = (
@@ -111,9 +119,11 @@ class StreamParser(SparkParser):
     }
     FUNC_TOKENS = SparkParser.FUNC_TOKENS | {TokenType.SESSION}
     # GROUP BY window: the column of that name.
-    QUERY_MODIFIER_TOKENS: ClassVar[set[TokenType]] = SparkParser.QUERY_MODIFIER_TOKENS - {TokenType.WINDOW}
+    QUERY_MODIFIER_TOKENS: ClassVar[set[TokenType]] = SparkParser.QUERY_MODIFIER_TOKENS - {
+        TokenType.WINDOW
+    }
 
-    def raise_error(self, message: str, token: Token | None = None) -> None:  # type: ignore[override]
+    def raise_error(self, message: str, token: Token | None = None) -> None:
         """Raise at once, with the place of the token that does not fit."""
         place = token or self._curr or self._prev
         start, end = (place.start, place.end + 1) if place else (0, len(self.sql))
@@ -138,7 +148,9 @@ class StreamParser(SparkParser):
             self._set_clause(select, "emit", EmitClause(), start)
         elif self._at_watermark():
             self._advance(1)
-            self._set_clause(select, "watermark", WatermarkClause(expressions=self._parse_parameters()), start)
+            self._set_clause(
+                select, "watermark", WatermarkClause(expressions=self._parse_parameters()), start
+            )
         elif self._match(TokenType.ON):
             self._set_clause(select, "event_time", OnClause(this=self._parse_needed()), start)
         else:
@@ -168,7 +180,11 @@ class StreamParser(SparkParser):
 
     def _parse_parameters(self) -> list[exp.Expr]:
         self._match_l_paren()
-        parameters = [] if self._match(TokenType.R_PAREN, advance=False) else self._parse_csv(self._parse_parameter_)
+        parameters = (
+            []
+            if self._match(TokenType.R_PAREN, advance=False)
+            else self._parse_csv(self._parse_parameter_)
+        )
         self._match_r_paren()
         return parameters
 
@@ -178,7 +194,10 @@ class StreamParser(SparkParser):
             name = "ALLOWED LATENESS"
         elif self._match(TokenType.ON):
             name = "ON"
-        elif self._curr.text.isalpha() and self._curr.token_type not in (TokenType.INTERVAL, TokenType.STRING):
+        elif self._curr.text.isalpha() and self._curr.token_type not in (
+            TokenType.INTERVAL,
+            TokenType.STRING,
+        ):
             name = self._curr.text.upper()
             self._advance(1)
         parameter = WindowParameter(this=name, expression=self._parse_needed())
@@ -204,7 +223,10 @@ class StreamParser(SparkParser):
         return window
 
     def _over_a_stream_window(self, call: exp.Anonymous) -> bool:
-        return call.name.lower() in (*STREAM_WINDOWS, *TIME_WINDOWS) or self._peek(2).text.upper() == "WHEN"
+        return (
+            call.name.lower() in (*STREAM_WINDOWS, *TIME_WINDOWS)
+            or self._peek(2).text.upper() == "WHEN"
+        )
 
     def _parse_stream_over(self, call: exp.Anonymous) -> StreamOver:
         over_token = self._curr
@@ -230,7 +252,10 @@ class StreamParser(SparkParser):
                 return self._over_refusal("ORDER BY", over_token, self._curr)
             case TokenType.ROWS | TokenType.RANGE:
                 return self._over_refusal("a frame", over_token, self._curr)
-            case _ if self._curr.token_type in self.ID_VAR_TOKENS and self._prev.token_type == TokenType.L_PAREN:
+            case _ if (
+                self._curr.token_type in self.ID_VAR_TOKENS
+                and self._prev.token_type == TokenType.L_PAREN
+            ):
                 return self._over_refusal("a named window", over_token, self._curr)
         place = self._curr or self._prev
         return SyntaxRefusal("OVER ends with ')' here", Span(place.start, place.end + 1))
@@ -245,13 +270,19 @@ class StreamParser(SparkParser):
             "slidingwindow takes OVER (WHEN condition) too.",
         )
 
-    def _parse_table_alias(self, alias_tokens: Collection[TokenType] | None = None) -> exp.TableAlias | None:
+    def _parse_table_alias(
+        self, alias_tokens: Collection[TokenType] | None = None
+    ) -> exp.TableAlias | None:
         if self._at_emit() or self._at_watermark():
             return None
         return super()._parse_table_alias(alias_tokens)
 
     def _at_emit(self) -> bool:
-        return bool(self._curr) and self._curr.text.upper() == "EMIT" and self._next.token_type == TokenType.ON
+        return (
+            bool(self._curr)
+            and self._curr.text.upper() == "EMIT"
+            and self._next.token_type == TokenType.ON
+        )
 
     def _at_watermark(self) -> bool:
         return (

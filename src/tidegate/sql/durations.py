@@ -29,7 +29,9 @@ _CALENDAR_UNITS = ("month", "quarter", "year")
 
 _NUMBER = r"[+-]?\s*\d+(?:\.\d*)?|[+-]?\s*\.\d+"
 _INTERVAL = re.compile(r"(?P<sign>-\s*)?INTERVAL\b(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
-_PAIR = re.compile(rf"\s*(?P<quote>['\"]?)\s*(?P<number>{_NUMBER})\s*(?P=quote)\s*(?P<unit>[A-Za-z]+)")
+_PAIR = re.compile(
+    rf"\s*(?P<quote>['\"]?)\s*(?P<number>{_NUMBER})\s*(?P=quote)\s*(?P<unit>[A-Za-z]+)"
+)
 _ONE_STRING = re.compile(r"\s*(?P<quote>['\"])(?P<inside>.*)(?P=quote)\s*", re.DOTALL)
 
 
@@ -68,7 +70,9 @@ def read_interval(text: str, span: Span) -> Duration:
     micros = -total if match["sign"] else total
     if micros.denominator != 1:
         raise Refusal(
-            f"{text} is not a whole number of microseconds", span, "Write an interval of whole microseconds."
+            f"{text} is not a whole number of microseconds",
+            span,
+            "Write an interval of whole microseconds.",
         )
     return Duration(micros=int(micros), text=text, span=span)
 
@@ -106,14 +110,21 @@ def _unit_micros(word: str, span: Span) -> int:
         raise Refusal(
             f"{word} is not a unit of an interval",
             span,
-            suggestion(singular, _INTERVAL_UNITS, otherwise="Write WEEK, DAY, HOUR, MINUTE, SECOND or MILLISECOND."),
+            suggestion(
+                singular,
+                _INTERVAL_UNITS,
+                otherwise="Write WEEK, DAY, HOUR, MINUTE, SECOND or MILLISECOND.",
+            ),
         )
     return _INTERVAL_UNITS[singular]
 
 
 def _malformed(text: str, span: Span) -> Refusal:
     if re.search(r"\bTO\b", text, re.IGNORECASE):
-        what, mend = "is an interval from one unit to another, write one unit", "Write e.g. INTERVAL '90' SECOND."
+        what, mend = (
+            "is an interval from one unit to another, write one unit",
+            "Write e.g. INTERVAL '90' SECOND.",
+        )
     else:
         what, mend = "is not a literal of a number and a unit", "Write e.g. INTERVAL '10' SECOND."
     return Refusal(f"{text} {what}", span, mend)

@@ -80,7 +80,9 @@ def is_unit_word(node: exp.Expr) -> bool:
 
 @cache
 def _shipped() -> tuple[frozenset[str], frozenset[str]]:
-    lines = files(__package__).joinpath("spark_functions.txt").read_text(encoding="utf-8").splitlines()
+    lines = (
+        files(__package__).joinpath("spark_functions.txt").read_text(encoding="utf-8").splitlines()
+    )
     words = [line.split() for line in lines if line and not line.startswith("#")]
     aggregates = frozenset(each[0] for each in words if each[1:] == ["aggregate"])
     return frozenset(each[0] for each in words) - aggregates, aggregates

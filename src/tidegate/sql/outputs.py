@@ -11,7 +11,7 @@ from sqlglot import exp
 from tidegate.errors import Span
 from tidegate.plan.statement import Expression, OrderItem, OutputItem, SelectStmt
 from tidegate.sql.aggregates import has_aggregate
-from tidegate.sql.cutting import Cutter
+from tidegate.sql.cutting import AliasText, Cutter
 from tidegate.sql.nodes import span_of
 from tidegate.sql.parse import order_nodes
 from tidegate.sql.placing import group_nodes
@@ -45,13 +45,17 @@ def cut(select: exp.Select, statement: SelectStmt, cutter: Cutter) -> Outputs:
     is_grouped = bool(key_nodes) or any(has_aggregate(node, cutter.functions) for node in closing)
     if having and not is_grouped:
         raise Refusal(
-            "HAVING filters groups, and this query has rows only", span_of(having), "Filter rows with WHERE."
+            "HAVING filters groups, and this query has rows only",
+            span_of(having),
+            "Filter rows with WHERE.",
         )
     writer = _Writer(cutter, select.expressions, is_grouped=is_grouped)
     items = writer.items()
     return Outputs(
         items=tuple(items),
-        having=Expression(sql=writer.having(having.this), span=span_of(having.this)) if having else None,
+        having=Expression(sql=writer.having(having.this), span=span_of(having.this))
+        if having
+        else None,
         order_by=tuple(
             OrderItem(
                 expression=Expression(sql=writer.order(node.this), span=span_of(node.this)),
@@ -72,7 +76,9 @@ class _Writer:
         self._cutter = cutter
         self._nodes = nodes
         self._is_grouped = is_grouped
-        self._aliases = {node.alias.lower(): node.this for node in nodes if isinstance(node, exp.Alias)}
+        self._aliases = {
+            node.alias.lower(): node.this for node in nodes if isinstance(node, exp.Alias)
+        }
 
     def items(self) -> list[OutputItem]:
         """Return the columns of the result."""
@@ -90,7 +96,9 @@ class _Writer:
 
     def having(self, node: exp.Expr) -> str:
         """Return HAVING; a name means a group key rather than an item of the select list."""
-        return self._text(node, lambda column: None if self._is_key(column) else self._alias_text(column))
+        return self._text(
+            node, lambda column: None if self._is_key(column) else self._alias_text(column)
+        )
 
     def order(self, node: exp.Expr) -> str:
         """Return an item of ORDER BY; a name means an item of the select list first, a number its place."""
@@ -99,10 +107,10 @@ class _Writer:
             return self._text(ordinal, lambda _: None)
         return self._text(node, self._alias_text)
 
-    def _text(self, node: exp.Expr, alias_text: object) -> str:
+    def _text(self, node: exp.Expr, alias_text: AliasText) -> str:
         if self._is_grouped:
-            return self._cutter.grouped(node, alias_text)  # type: ignore[arg-type]
-        return self._cutter.of_row(node, alias_text)  # type: ignore[arg-type]
+            return self._cutter.grouped(node, alias_text)
+        return self._cutter.of_row(node, alias_text)
 
     def _alias_text(self, column: exp.Column) -> str | None:
         item = self._aliases.get(column.name.lower()) if len(column.parts) == 1 else None
@@ -143,7 +151,8 @@ class _Writer:
             OutputItem(
                 name=column.name,
                 expression=Expression(
-                    sql=self._cutter.star_argument(column.identity, column.sql, span).name, span=span
+                    sql=self._cutter.star_argument(column.identity, column.sql, span).name,
+                    span=span,
                 ),
             )
             for column in columns
@@ -162,7 +171,9 @@ def ordinal_item(node: exp.Expr, items: Sequence[exp.Expr], clause: str) -> exp.
     place = int(node.name)
     if not 1 <= place <= len(items):
         raise Refusal(
-            f"{clause} {place}: the select list has {len(items)} items", span_of(node), "Write the expression itself."
+            f"{clause} {place}: the select list has {len(items)} items",
+            span_of(node),
+            "Write the expression itself.",
         )
     item = items[place - 1]
     if _is_star(item):
@@ -190,13 +201,17 @@ def _aliased(node: exp.Expr, items: Sequence[exp.Expr], cutter: Cutter) -> exp.E
         return None
     for item in items:
         if isinstance(item, exp.Alias) and item.alias.lower() == node.name.lower():
-            own = any(column.name.lower() == node.name.lower() for column in item.find_all(exp.Column))
+            own = any(
+                column.name.lower() == node.name.lower() for column in item.find_all(exp.Column)
+            )
             return None if own else item.this
     return None
 
 
 def _is_star(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))
+    return isinstance(node, exp.Star) or (
+        isinstance(node, exp.Column) and isinstance(node.this, exp.Star)
+    )
 
 
 def _refuse_doubles(items: Sequence[OutputItem]) -> None:

@@ -11,16 +11,10 @@ from tidegate.errors import Span
 from tidegate.plan.statement import Expression, OrderItem, SelectItem, SelectStmt, WatermarkClause
 from tidegate.sql.nodes import WindowClause, WindowParameter, span_of
 from tidegate.sql.refusal import Refusal
+from tidegate.sql.sizes import ReadWindow
 from tidegate.sql.source import Source, read
-from tidegate.sql.windows import (
-    ReadWindow,
-    read_call,
-    read_clause,
-    read_delay,
-    read_watermark,
-    refuse_near_windows,
-    window_call,
-)
+from tidegate.sql.window_clause import read_clause, read_delay, read_watermark
+from tidegate.sql.windows import read_call, refuse_near_windows, window_call
 
 # Clauses of Spark that say nothing about a stream, and what to do without them.
 _NO_CLAUSES = {
@@ -73,7 +67,9 @@ def select_of(source: Source) -> exp.Select:
     if isinstance(tree, exp.Subquery):
         raise Refusal("a query does not stand in brackets", whole, "Take the brackets away.")
     if isinstance(tree, exp.Select):
-        raise Refusal("the statement has no FROM", whole, "Write SELECT .. FROM stream GROUP BY window.")
+        raise Refusal(
+            "the statement has no FROM", whole, "Write SELECT .. FROM stream GROUP BY window."
+        )
     raise Refusal(
         f"{first.text.upper()} does not start a query, SELECT or WITH does",
         whole,
@@ -161,7 +157,11 @@ def _refuse_clauses(source: Source, select: exp.Select) -> None:
         found = select.args.get(key)
         if found:
             node = found[0] if isinstance(found, list) else found
-            span = Span(source.tokens[0].start, source.tokens[0].end + 1) if key == "distinct" else span_of(node)
+            span = (
+                Span(source.tokens[0].start, source.tokens[0].end + 1)
+                if key == "distinct"
+                else span_of(node)
+            )
             raise Refusal(f"{word} does not work on a stream", span, mend)
     windows = select.args.get("windows")
     if windows and not isinstance(windows, WindowClause):
@@ -180,7 +180,9 @@ def _refuse_nested_clauses(nested: exp.Select) -> None:
         clause = nested.args.get(key)
         if isinstance(clause, exp.Expr):
             raise Refusal(
-                "a subquery has no window of its own", span_of(clause), "Move the clause to the end of the statement."
+                "a subquery has no window of its own",
+                span_of(clause),
+                "Move the clause to the end of the statement.",
             )
 
 
@@ -203,7 +205,11 @@ def _group_items(select: exp.Select) -> list[exp.Expr]:
 
 
 def _relation(source: Source, select: exp.Select) -> str:
-    clauses = [select.args["from_"], *(select.args.get("joins") or []), *(select.args.get("laterals") or [])]
+    clauses = [
+        select.args["from_"],
+        *(select.args.get("joins") or []),
+        *(select.args.get("laterals") or []),
+    ]
     spans = [span_of(clause) for clause in clauses]
     text = source.text[min(span.start for span in spans) : max(span.end for span in spans)]
     return re.sub(r"\A\s*FROM\s*", "", text, flags=re.IGNORECASE)
@@ -211,7 +217,9 @@ def _relation(source: Source, select: exp.Select) -> str:
 
 def _item(source: Source, node: exp.Expr) -> SelectItem:
     if isinstance(node, exp.Aliases):
-        raise Refusal("an item of the select list is one column", span_of(node), "Give it one name.")
+        raise Refusal(
+            "an item of the select list is one column", span_of(node), "Give it one name."
+        )
     if isinstance(node, exp.Alias):
         return SelectItem(expression=source.expression(node.this), alias=node.alias)
     return SelectItem(expression=source.expression(node), alias=None)
@@ -232,18 +240,24 @@ def _event_time(select: exp.Select, window: ReadWindow | None) -> exp.Expr | Non
     of_window = window.event_time if window else None
     if clause and of_window:
         raise Refusal(
-            "the event time is given twice", span_of(clause), "Leave ON out, the window names the event time already."
+            "the event time is given twice",
+            span_of(clause),
+            "Leave ON out, the window names the event time already.",
         )
     return clause.this if clause else of_window
 
 
-def _watermark(source: Source, select: exp.Select, window: ReadWindow | None) -> WatermarkClause | None:
+def _watermark(
+    source: Source, select: exp.Select, window: ReadWindow | None
+) -> WatermarkClause | None:
     clause = select.args.get("watermark")
     lag, lateness = (window.lag, window.lateness) if window else (None, None)
     if clause is not None:
         if lag or lateness:
             raise Refusal(
-                "the watermark is given twice", span_of(clause), "Leave one of the two WATERMARK parameters out."
+                "the watermark is given twice",
+                span_of(clause),
+                "Leave one of the two WATERMARK parameters out.",
             )
         lag, lateness = read_watermark(clause)
     given = [each for each in (lag, lateness) if isinstance(each, WindowParameter)]

@@ -78,7 +78,9 @@ def _other_expressions(select: exp.Select) -> Iterator[tuple[str, exp.Expr]]:
 def _no_window(select: exp.Select, functions: Functions) -> Refusal:
     emit = select.args.get("emit")
     if emit is not None:
-        return Refusal("EMIT ON WINDOW CLOSE, but there is no window to close", span_of(emit), _NO_WINDOW_MEND)
+        return Refusal(
+            "EMIT ON WINDOW CLOSE, but there is no window to close", span_of(emit), _NO_WINDOW_MEND
+        )
     for item in select.expressions:
         for node in subtree(item):
             if functions.is_aggregate(node):

@@ -14,8 +14,8 @@ from tidegate.plan.statement import Column, Relation
 from tidegate.sql.clauses import Clause, check_expression
 from tidegate.sql.functions import Functions
 from tidegate.sql.nodes import span_of
-from tidegate.sql.refusal import Refusal
 from tidegate.sql.parse import table_name
+from tidegate.sql.refusal import Refusal
 from tidegate.sql.scope import Scope, Table, alias_columns, find_relation
 
 _ONE_ROW_AT_A_TIME = "Move it to the outer query, whose window it belongs to."
@@ -44,7 +44,9 @@ def enter(select: exp.Select, context: Context) -> tuple[Context, Scope]:
     ctes = dict(context.ctes)
     for cte in with_.expressions if with_ else ():
         table = _derived(cte.this, cte.alias, replace(context, ctes=ctes))
-        ctes[cte.alias.lower()] = replace(table, columns=_renamed(table.columns, alias_columns(cte)))
+        ctes[cte.alias.lower()] = replace(
+            table, columns=_renamed(table.columns, alias_columns(cte))
+        )
     inside = replace(context, ctes=ctes)
     if select.args.get("from_") is None:
         return inside, Scope(tables=(), parent=context.parent)
@@ -81,7 +83,9 @@ def _table(node: exp.Expr, context: Context) -> Table:
     pivots = node.args.get("pivots")
     table = _unpivoted_table(node, name, context)
     if pivots and table.streaming:
-        raise Refusal("PIVOT aggregates a stream without a window", span_of(pivots[0]), _ONE_ROW_AT_A_TIME)
+        raise Refusal(
+            "PIVOT aggregates a stream without a window", span_of(pivots[0]), _ONE_ROW_AT_A_TIME
+        )
     columns = None if pivots else table.columns
     return replace(table, name=name, columns=_renamed(columns, alias_columns(node)))
 
@@ -119,7 +123,9 @@ def _query(query: exp.Expr, context: Context) -> tuple[tuple[Column, ...] | None
             _columns, right = _query(query.expression, context)
             if (left or right) and (not isinstance(query, exp.Union) or query.args.get("distinct")):
                 raise Refusal(
-                    "UNION ALL is the one set operation that works on a stream", span_of(query), "Write UNION ALL."
+                    "UNION ALL is the one set operation that works on a stream",
+                    span_of(query),
+                    "Write UNION ALL.",
                 )
             return columns, left or right
     return None, False
@@ -127,13 +133,17 @@ def _query(query: exp.Expr, context: Context) -> tuple[tuple[Column, ...] | None
 
 def _select(select: exp.Select, context: Context) -> tuple[tuple[Column, ...] | None, bool]:
     inside, scope = enter(select, context)
-    aliases = frozenset(each.alias.lower() for each in select.expressions if isinstance(each, exp.Alias))
+    aliases = frozenset(
+        each.alias.lower() for each in select.expressions if isinstance(each, exp.Alias)
+    )
     if scope.streaming:
         _refuse_clauses(select)
     # Spark lets an item use the names of the items before it.
     clauses = {"where": Clause(name="WHERE", streaming=scope.streaming)}
     for key in ("group", "having", "qualify", "order"):
-        clauses[key] = Clause(name=key.upper(), aggregates=True, aliases=aliases, streaming=scope.streaming)
+        clauses[key] = Clause(
+            name=key.upper(), aggregates=True, aliases=aliases, streaming=scope.streaming
+        )
     items = Clause(name="a subquery", aliases=aliases, streaming=scope.streaming)
     for node in select.expressions:
         check(node, items, scope, inside)
@@ -157,7 +167,11 @@ def _refuse_clauses(select: exp.Select) -> None:
         clause = select.args.get(key)
         if clause is not None:
             place = select if key == "distinct" else clause
-            raise Refusal(f"{word} in a subquery needs more than one row of a stream", span_of(place), _ONE_ROW_AT_A_TIME)
+            raise Refusal(
+                f"{word} in a subquery needs more than one row of a stream",
+                span_of(place),
+                _ONE_ROW_AT_A_TIME,
+            )
 
 
 def _output(items: Iterable[exp.Expr], scope: Scope) -> tuple[Column, ...] | None:
@@ -167,7 +181,12 @@ def _output(items: Iterable[exp.Expr], scope: Scope) -> tuple[Column, ...] | Non
         if isinstance(item, exp.Star) and not any(item.args.values()):
             if not scope.is_known:
                 return None
-            columns += [column for table in scope.tables if not table.hidden for column in table.columns or ()]
+            columns += [
+                column
+                for table in scope.tables
+                if not table.hidden
+                for column in table.columns or ()
+            ]
         elif isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
             found = scope.resolve(node).column if not _is_alias(node, scope) else None
             columns.append(Column(name=item.alias_or_name, type=found.type if found else ""))
@@ -182,12 +201,16 @@ def _is_alias(node: exp.Column, scope: Scope) -> bool:
     return scope.is_known and len(node.parts) == 1 and not scope.has(node.name)
 
 
-def _renamed(columns: tuple[Column, ...] | None, names: tuple[Column, ...] | None) -> tuple[Column, ...] | None:
+def _renamed(
+    columns: tuple[Column, ...] | None, names: tuple[Column, ...] | None
+) -> tuple[Column, ...] | None:
     if names is None:
         return columns
     types = [column.type for column in columns or ()]
     types += [""] * (len(names) - len(types))
-    return tuple(Column(name=column.name, type=kind) for column, kind in zip(names, types, strict=False))
+    return tuple(
+        Column(name=column.name, type=kind) for column, kind in zip(names, types, strict=False)
+    )
 
 
 def _check_join(join: exp.Join, before: list[Table], joined: Table) -> None:

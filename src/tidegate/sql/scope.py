@@ -34,7 +34,9 @@ class Table:
 
     def column(self, name: str) -> Column | None:
         """Return the column of a name, case aside."""
-        return next((each for each in self.columns or () if each.name.lower() == name.lower()), None)
+        return next(
+            (each for each in self.columns or () if each.name.lower() == name.lower()), None
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,10 +127,18 @@ class Scope:
         for index, table in enumerate(self.tables):
             if len(parts) > 1 and table.name.lower() == parts[0].lower():
                 column = table.column(parts[1])
-                if column is None and table.columns is not None and parts[1].lower() != _HIDDEN_COLUMN:
-                    raise _no_column(node, parts[1], [each.name for each in table.columns], table.name)
+                if (
+                    column is None
+                    and table.columns is not None
+                    and parts[1].lower() != _HIDDEN_COLUMN
+                ):
+                    raise _no_column(
+                        node, parts[1], [each.name for each in table.columns], table.name
+                    )
                 return self._resolved(node, index, column, parts[1:])
-        holders = [(i, found) for i, table in enumerate(self.tables) if (found := table.column(parts[0]))]
+        holders = [
+            (i, found) for i, table in enumerate(self.tables) if (found := table.column(parts[0]))
+        ]
         if len(holders) > 1 and parts[0].lower() not in self.shared:
             names = [self.tables[index].name for index, _ in holders]
             raise Refusal(
@@ -144,7 +154,9 @@ class Scope:
             return self._resolved(node, index, None, parts)
         return None
 
-    def _resolved(self, node: exp.Column, index: int, column: Column | None, parts: list[str]) -> Resolved:
+    def _resolved(
+        self, node: exp.Column, index: int, column: Column | None, parts: list[str]
+    ) -> Resolved:
         if column is not None:
             _check_fields(node, column, parts[1:])
         identity = ".".join([str(index), *(part.lower() for part in parts)])
@@ -156,7 +168,11 @@ class Scope:
             return Refusal(
                 f"there is no table, stream or column {parts[0]}",
                 span_of(node),
-                suggestion(parts[0], [*names, *self.column_names()], otherwise=f"FROM brings {listed(names)}."),
+                suggestion(
+                    parts[0],
+                    [*names, *self.column_names()],
+                    otherwise=f"FROM brings {listed(names)}.",
+                ),
             )
         return _no_column(node, parts[0], self.column_names(), listed(names))
 
@@ -185,7 +201,9 @@ def find_relation(name: str, span: Span, relations: Mapping[str, Relation]) -> R
         raise Refusal(
             f"there is no stream or table {name}",
             span,
-            suggestion(name, known, otherwise=f"Known are {listed(known)}." if known else "None is known."),
+            suggestion(
+                name, known, otherwise=f"Known are {listed(known)}." if known else "None is known."
+            ),
         )
     return relation
 

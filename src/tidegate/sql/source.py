@@ -10,9 +10,8 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from sqlglot import exp
+from sqlglot import Token, TokenType, exp
 from sqlglot.errors import ParseError, TokenError
-from sqlglot.tokens import Token, TokenType
 
 from tidegate.errors import Span
 from tidegate.plan.statement import Expression
@@ -74,7 +73,13 @@ class Source:
                 continue
             text = self.text[token.start : token.end + 1]
             is_text = token.token_type in (TokenType.STRING, TokenType.RAW_STRING)
-            words.append(text if is_text else token.text.lower() if token.token_type == TokenType.IDENTIFIER else text.lower())
+            words.append(
+                text
+                if is_text
+                else token.text.lower()
+                if token.token_type == TokenType.IDENTIFIER
+                else text.lower()
+            )
             position = token.end + 1
         return " ".join(words)
 
@@ -89,7 +94,11 @@ def read(text: str) -> Source:
     trees = _grammatical(text, lambda parser: parser.parse(list(tokens), text))
     statements = [tree for tree in trees if tree is not None]
     if not statements:
-        raise Refusal("the statement is empty", Span(0, len(text)), "Write SELECT .. FROM stream GROUP BY window.")
+        raise Refusal(
+            "the statement is empty",
+            Span(0, len(text)),
+            "Write SELECT .. FROM stream GROUP BY window.",
+        )
     if len(statements) > 1:
         second = next(token for token in tokens if token.token_type == TokenType.SEMICOLON)
         raise Refusal(
@@ -109,7 +118,9 @@ def read_expression(text: str) -> Source:
     tokens = _tokenize(text)
     trees = _grammatical(text, lambda parser: parser.parse_into(exp.Condition, list(tokens), text))
     if len(trees) != 1 or trees[0] is None:
-        raise Refusal("this is not one expression", Span(0, len(text)), "Write one Spark SQL expression.")
+        raise Refusal(
+            "this is not one expression", Span(0, len(text)), "Write one Spark SQL expression."
+        )
     return Source(text=text, tokens=tokens, tree=trees[0])
 
 
@@ -136,18 +147,26 @@ def _replacements(node: exp.Expr, replace: Replace) -> Iterator[tuple[Span, str]
         yield from _replacements(child, replace)
 
 
-def _grammatical(text: str, parse: Callable[[StreamParser], list[exp.Expr | None]]) -> list[exp.Expr | None]:
+def _grammatical(
+    text: str, parse: Callable[[StreamParser], list[exp.Expr | None]]
+) -> list[exp.Expr | None]:
     try:
         return parse(StreamParser(dialect=StreamDialect))
     except SyntaxRefusal as error:
         raise _syntax(text, error.message, error.span) from None
     except ParseError as error:
         inner = error.__cause__
-        message, span = (inner.message, inner.span) if isinstance(inner, SyntaxRefusal) else (str(error), Span(0, len(text)))
+        message, span = (
+            (inner.message, inner.span)
+            if isinstance(inner, SyntaxRefusal)
+            else (str(error), Span(0, len(text)))
+        )
         raise _syntax(text, message, span) from None
     except RecursionError:
         raise Refusal(
-            "the statement is nested too deeply", Span(0, len(text)), "Split it with WITH name AS (SELECT ..)."
+            "the statement is nested too deeply",
+            Span(0, len(text)),
+            "Split it with WITH name AS (SELECT ..).",
         ) from None
 
 
@@ -177,7 +196,11 @@ def _unclosed(text: str, error: TokenError) -> Refusal:
     place = re.compile(r"['\"`]|/\*").search(text, start)
     opening = place[0] if place else ""
     what = f"what {opening} opens is never closed" if opening else "the statement cannot be read"
-    return Refusal(what, Span(place.start() if place else start, len(text)), "Close the string, name or comment.")
+    return Refusal(
+        what,
+        Span(place.start() if place else start, len(text)),
+        "Close the string, name or comment.",
+    )
 
 
 def _check_brackets(text: str, tokens: tuple[Token, ...]) -> None:

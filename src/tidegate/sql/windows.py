@@ -1,26 +1,29 @@
-"""From the tree to window dataclasses: the calls in GROUP BY, the WINDOW clause, the WATERMARK clause."""
+"""The window calls in GROUP BY: their arguments and their OVER."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from tidegate.errors import Span
-from tidegate.plan.windows import Count, Cumulate, Hopping, Session, Sliding, State, Tumbling, Window
+from tidegate.plan.windows import Count, Sliding, State, Window
 from tidegate.sql.dialect import STREAM_WINDOWS, TIME_WINDOWS
-from tidegate.sql.durations import Duration, common_unit, read_interval, read_unit
-from tidegate.sql.names import listed, nearest, suggestion
-from tidegate.sql.nodes import StreamOver, WatermarkClause, WindowClause, WindowParameter, span_of
+from tidegate.sql.durations import read_unit
+from tidegate.sql.names import listed, nearest
+from tidegate.sql.nodes import StreamOver, span_of
 from tidegate.sql.refusal import Refusal
+from tidegate.sql.sizes import (
+    ReadWindow,
+    from_durations,
+    of_kind,
+    positive,
+    read_duration,
+    whole_number,
+    whole_offset,
+)
 from tidegate.sql.source import Source
 from tidegate.time import TimeUnit
-
-_LARGEST_US = 2**62
-
-_Check = Callable[[str, int, Span], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,31 +92,11 @@ SIGNATURES: dict[str, Signature] = {
     ),
 }
 
-# The parameters of each kind of the WINDOW clause: those it needs; OFFSET where it stands in the last field.
-CLAUSE_KINDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "TUMBLING": (("SIZE",), ("OFFSET",)),
-    "HOPPING": (("SIZE", "SLIDE"), ("OFFSET",)),
-    "SESSION": (("GAP",), ()),
-    "CUMULATE": (("SIZE", "STEP"), ("OFFSET",)),
-}
-_CLAUSE_TIME = ("ON", "WATERMARK", "ALLOWED LATENESS")
-
 # Spark's own windows, which only Spark's own operators can run.
 _SPARK_WINDOWS = {
     "window": "Write tumblingwindow('ss', 10), hoppingwindow('ss', 10, 5) or TUMBLE(ts, INTERVAL '10' SECOND).",
     "session_window": "Write sessionwindow('ss', 30) or SESSION(ts, INTERVAL '30' SECOND).",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadWindow:
-    """A window with its place, and what it says about the time of rows."""
-
-    window: Window
-    span: Span
-    event_time: exp.Expr | None = None
-    lag: WindowParameter | None = None
-    lateness: WindowParameter | None = None
 
 
 def window_call(node: exp.Expr) -> exp.Anonymous | None:
@@ -131,12 +114,18 @@ def refuse_near_windows(node: exp.Expr) -> None:
         return
     name = call.name.lower()
     if name in _SPARK_WINDOWS:
-        raise Refusal(f"{name}() is Spark's own window and does not run here", span_of(node), _SPARK_WINDOWS[name])
+        raise Refusal(
+            f"{name}() is Spark's own window and does not run here",
+            span_of(node),
+            _SPARK_WINDOWS[name],
+        )
     near = nearest(name, STREAM_WINDOWS, cutoff=0.8)
     if near or isinstance(node, StreamOver):
         mend = f"Did you mean {near}? " if near else ""
         raise Refusal(
-            f"there is no window {call.name}", span_of(call), f"{mend}The windows are {listed(STREAM_WINDOWS)}."
+            f"there is no window {call.name}",
+            span_of(call),
+            f"{mend}The windows are {listed(STREAM_WINDOWS)}.",
         )
 
 
@@ -165,100 +154,6 @@ def read_call(source: Source, node: exp.Expr) -> ReadWindow:
         window = _time_window(source, name, arguments[1:])
         return ReadWindow(window=window, span=span_of(node), event_time=arguments[0])
     return ReadWindow(window=_stream_window(source, name, node), span=span_of(node))
-
-
-def read_clause(source: Source, clause: WindowClause) -> ReadWindow:
-    """Return the window of a WINDOW clause.
-
-    Raises:
-        Refusal: its kind or its parameters are not those of the grammar.
-    """
-    kind = clause.name
-    if kind not in CLAUSE_KINDS:
-        raise Refusal(
-            f"there is no window kind {kind}",
-            Span(*clause.meta["kind_span"]),
-            suggestion(kind, CLAUSE_KINDS, otherwise=f"Write one of {listed(CLAUSE_KINDS)}."),
-        )
-    needed, optional = CLAUSE_KINDS[kind]
-    given = _clause_parameters(clause, kind, (*needed, *optional, *_CLAUSE_TIME))
-    for missing in needed:
-        if missing not in given:
-            raise Refusal(
-                f"WINDOW {kind} has no {missing}",
-                span_of(clause),
-                f"Write WINDOW {kind} ({', '.join(f'{word} INTERVAL ..' for word in needed)}).",
-            )
-    durations = [read_duration(source, given[word], _positive) for word in needed]
-    if "OFFSET" in given:
-        durations.append(read_duration(source, given["OFFSET"], None))
-    on = given.get("ON")
-    return ReadWindow(
-        window=_from_durations(kind, durations),
-        span=span_of(clause),
-        event_time=on.args["expression"] if on else None,
-        lag=given.get("WATERMARK"),
-        lateness=given.get("ALLOWED LATENESS"),
-    )
-
-
-def read_watermark(clause: WatermarkClause) -> tuple[WindowParameter | None, WindowParameter | None]:
-    """Return the lag and the lateness of a WATERMARK clause, None where it gives none.
-
-    Raises:
-        Refusal: it has other parameters, or one twice, or none.
-    """
-    given: dict[str, WindowParameter] = {}
-    for parameter in clause.expressions:
-        if parameter.name not in ("", "ALLOWED LATENESS"):
-            raise Refusal(
-                f"WATERMARK has no parameter {parameter.name}", span_of(parameter), _WATERMARK_MEND
-            )
-        if parameter.name in given:
-            raise Refusal(
-                f"WATERMARK gives the {parameter.name or 'lag'} twice", span_of(parameter), "Leave one of the two out."
-            )
-        given[parameter.name] = parameter
-    if not given:
-        raise Refusal("WATERMARK () says nothing", span_of(clause), _WATERMARK_MEND)
-    return given.get(""), given.get("ALLOWED LATENESS")
-
-
-_WATERMARK_MEND = "Write WATERMARK (INTERVAL '5' SECOND) or WATERMARK (INTERVAL '5' SECOND, ALLOWED LATENESS INTERVAL '1' MINUTE)."
-
-
-def read_delay(source: Source, parameter: WindowParameter | None) -> int | None:
-    """Return the microseconds of a lag or a lateness: 0 or more, None when not given."""
-    return None if parameter is None else read_duration(source, parameter, _not_negative).micros
-
-
-def read_duration(source: Source, parameter: exp.Expr, check: _Check | None) -> Duration:
-    """Return the interval of a parameter or an argument, checked."""
-    node = parameter.args["expression"] if isinstance(parameter, WindowParameter) else parameter
-    duration = read_interval(source.slice(node), span_of(node))
-    if check is not None:
-        check(duration.text, duration.micros, duration.span)
-    if abs(duration.micros) > _LARGEST_US:
-        raise _too_long(duration.text, duration.span)
-    return duration
-
-
-def _clause_parameters(
-    clause: WindowClause, kind: str, known: Sequence[str]
-) -> dict[str, WindowParameter]:
-    given: dict[str, WindowParameter] = {}
-    for parameter in clause.expressions:
-        name = parameter.name
-        if name not in known:
-            raise Refusal(
-                f"WINDOW {kind} has no parameter {name}" if name else f"a parameter of WINDOW {kind} has no name",
-                span_of(parameter),
-                f"Its parameters are {listed(known)}.",
-            )
-        if name in given:
-            raise Refusal(f"{name} is given twice", span_of(parameter), f"Leave one {name} out.")
-        given[name] = parameter
-    return given
 
 
 def _check_over(source: Source, over: StreamOver, name: str) -> None:
@@ -296,13 +191,17 @@ def _stream_window(source: Source, name: str, node: exp.Expr) -> Window:
     partition_nodes = (node.args.get("partition_by") or []) if isinstance(node, StreamOver) else []
     partition_by = tuple(source.slice(each) for each in partition_nodes)
     if name == "statewindow":
-        return State(open=source.slice(arguments[0]), emit=source.slice(arguments[1]), partition_by=partition_by)
+        return State(
+            open=source.slice(arguments[0]),
+            emit=source.slice(arguments[1]),
+            partition_by=partition_by,
+        )
     if name == "countwindow":
-        count, *every = (_number(source, each, TimeUnit.MICROSECOND, 1) for each in arguments)
+        count, *every = (whole_number(source, each, TimeUnit.MICROSECOND, 1) for each in arguments)
         return Count(count=count, every=every[0] if every else None, partition_by=partition_by)
     unit = read_unit(_unit_word(source, arguments[0]), span_of(arguments[0]))
     if name == "slidingwindow":
-        lookback, *lookahead = (_number(source, each, unit, 0) for each in arguments[1:])
+        lookback, *lookahead = (whole_number(source, each, unit, 0) for each in arguments[1:])
         when = node.args.get("when") if isinstance(node, StreamOver) else None
         return Sliding(
             time_unit=unit,
@@ -312,18 +211,15 @@ def _stream_window(source: Source, name: str, node: exp.Expr) -> Window:
             partition_by=partition_by,
         )
     sized = SIGNATURES[name].arity[0]
-    sizes = [_number(source, each, unit, 1) for each in arguments[1:sized]]
-    offset = [_offset(source, each, unit) for each in arguments[sized:]]
-    return _of_kind(_STREAM_KINDS[name], unit, sizes, offset[0] if offset else 0, span_of(arguments[-1 - len(offset)]))
-
-
-def _time_window(source: Source, name: str, arguments: list[exp.Expr]) -> Window:
-    sized = SIGNATURES[name].arity[0] - 1
-    durations = [read_duration(source, each, _positive) for each in arguments[:sized]]
-    if name == "hop":
-        durations.reverse()
-    durations += [read_duration(source, each, None) for each in arguments[sized:]]
-    return _from_durations(_STREAM_KINDS[name], durations)
+    sizes = [whole_number(source, each, unit, 1) for each in arguments[1:sized]]
+    offset = [whole_offset(source, each, unit) for each in arguments[sized:]]
+    return of_kind(
+        _STREAM_KINDS[name],
+        unit,
+        sizes,
+        offset[0] if offset else 0,
+        span_of(arguments[-1 - len(offset)]),
+    )
 
 
 _STREAM_KINDS = {
@@ -337,34 +233,13 @@ _STREAM_KINDS = {
 }
 
 
-def _from_durations(kind: str, durations: list[Duration]) -> Window:
-    unit = common_unit([duration.micros for duration in durations])
-    numbers = [duration.micros // unit.micros for duration in durations]
-    sized = len(CLAUSE_KINDS[kind][0])
-    offset = numbers[sized] if len(numbers) > sized else 0
-    return _of_kind(kind, unit, numbers[:sized], offset, durations[sized - 1].span)
-
-
-def _of_kind(kind: str, unit: TimeUnit, sizes: list[int], offset: int, last_span: Span) -> Window:
-    match kind:
-        case "TUMBLING":
-            return Tumbling(time_unit=unit, size=sizes[0], offset=offset)
-        case "HOPPING":
-            return Hopping(time_unit=unit, size=sizes[0], slide=sizes[1], offset=offset)
-        case "SESSION":
-            return Session(time_unit=unit, gap=sizes[0])
-    size, step = sizes
-    if size % step:
-        raise Refusal(
-            f"the step {step} does not divide the size {size}",
-            last_span,
-            f"Write a step that divides {size}, e.g. {_nearest_divisor(size, step)}.",
-        )
-    return Cumulate(time_unit=unit, size=size, step=step, offset=offset)
-
-
-def _nearest_divisor(size: int, step: int) -> int:
-    return next(each for each in range(min(step, size), 0, -1) if size % each == 0)
+def _time_window(source: Source, name: str, arguments: list[exp.Expr]) -> Window:
+    sized = SIGNATURES[name].arity[0] - 1
+    durations = [read_duration(source, each, positive) for each in arguments[:sized]]
+    if name == "hop":
+        durations.reverse()
+    durations += [read_duration(source, each, None) for each in arguments[sized:]]
+    return from_durations(_STREAM_KINDS[name], durations)
 
 
 def _unit_word(source: Source, node: exp.Expr) -> str:
@@ -373,54 +248,6 @@ def _unit_word(source: Source, node: exp.Expr) -> str:
     if isinstance(node, exp.Column) and len(node.parts) == 1:
         return str(node.name)
     return source.slice(node)
-
-
-def _number(source: Source, node: exp.Expr, unit: TimeUnit, least: int) -> int:
-    text, span = source.slice(node), span_of(node)
-    if not re.fullmatch(r"\d+", text):
-        raise Refusal(
-            f"{text} is not an unsigned whole number, the numbers of a window are literals",
-            span,
-            f"Write a number of {least} or more, e.g. 10.",
-        )
-    number = int(text)
-    if number < least:
-        raise Refusal(f"{text} is too small, the least is {least}", span, f"Write a number of {least} or more, e.g. 10.")
-    if number * unit.micros > _LARGEST_US:
-        raise _too_long(text, span)
-    return number
-
-
-def _offset(source: Source, node: exp.Expr, unit: TimeUnit) -> int:
-    text, span = source.slice(node), span_of(node)
-    if not re.fullmatch(r"[+-]?\s*\d+", text):
-        raise Refusal(
-            f"{text} is not a whole number, an offset is a literal", span, "Write a whole number, e.g. 3 or -3."
-        )
-    number = int(re.sub(r"\s", "", text))
-    if abs(number) * unit.micros > _LARGEST_US:
-        raise _too_long(text, span)
-    return number
-
-
-def _positive(text: str, micros: int, span: Span) -> None:
-    if micros <= 0:
-        raise Refusal(
-            f"{text} is not positive, sizes, slides, steps and gaps are",
-            span,
-            "Write an interval longer than nothing, e.g. INTERVAL '10' SECOND.",
-        )
-
-
-def _not_negative(text: str, micros: int, span: Span) -> None:
-    if micros < 0:
-        raise Refusal(
-            f"{text} is negative, a lag or a lateness is 0 or more", span, "Write e.g. INTERVAL '5' SECOND."
-        )
-
-
-def _too_long(text: str, span: Span) -> Refusal:
-    return Refusal(f"{text} is longer than 146,000 years, the longest there is", span, "Write something shorter.")
 
 
 def _shown(name: str) -> str:
