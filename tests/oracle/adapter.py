@@ -1,4 +1,4 @@
-"""The oracle as an engine for cases: the one place where it meets the product, and only its case format."""
+"""The oracle as an engine for cases: the one place where it meets the product."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Aggregates over the list of a group's values, NULLs included, in (time, arrival) order.
 
-Each entry takes the values of its arguments, a list for each argument (constants too), and the type of
-the first one; ``AGGREGATES`` also has the type of the result.
+Each entry takes the values of its arguments, a list for each argument (constants too), and the
+type of the first one; ``AGGREGATES`` also has the type of the result.
 """
 
 from __future__ import annotations

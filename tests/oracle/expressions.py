@@ -1,4 +1,4 @@
-"""Scalar expressions with Spark's meaning (ANSI on): three-valued logic, widths, decimals, lazy branches.
+"""Scalar expressions with Spark's meaning (ANSI on): three-valued logic, lazy branches.
 
 ``build`` turns a tree into a type and a function of a row. A scope says what a name means; with
 ``null_on_error`` an operator that fails gives NULL instead of RowError.
@@ -11,57 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
-from difflib import get_close_matches
-from typing import Protocol
 
 from sqlglot import exp
 
-from .aggregates import AGGREGATES
-from .functions import FUNCTIONS, modulo
+from .arithmetic import arithmetic, interval_us
+from .built import Built, Scope, choose, coerced, compare, constant, strict
+from .calls import call
 from .parse import Refused
-from .values import (
-    EXACT,
-    RowError,
-    as_text,
-    cast,
-    decimal_type,
-    family,
-    fit,
-    is_number,
-    order_key,
-    precision,
-    type_name,
-    widest,
-)
-
-Run = Callable[[object], object]
-
-INTERVAL_UNITS = {
-    "MICROSECOND": 1,
-    "MILLISECOND": 1_000,
-    "SECOND": 1_000_000,
-    "MINUTE": 60_000_000,
-    "HOUR": 3_600_000_000,
-    "DAY": 86_400_000_000,
-    "WEEK": 7 * 86_400_000_000,
-}
-
-
-@dataclass(frozen=True)
-class Built:
-    """An expression: the type of its value, and its value for a row."""
-
-    type: str
-    run: Run
-
-
-class Scope(Protocol):
-    """What names mean in a place of the statement."""
-
-    null_on_error: bool
-
-    def resolve(self, node: exp.Expression) -> Built | None:
-        """The meaning of a node that is more than its parts, e.g. a column; None to look at the parts."""
+from .values import RowError, as_text, cast, fit, order_key, type_name, widest
 
 
 @dataclass(frozen=True)
@@ -102,16 +59,6 @@ def build(node: exp.Expression, scope: Scope) -> Built:
     return Built(found.type, guarded)
 
 
-def interval_us(node: exp.Interval) -> int:
-    """The length of an INTERVAL literal in microseconds; months and years have none."""
-    unit = str(node.args.get("unit") or "").upper().removesuffix("S")
-    if unit not in INTERVAL_UNITS:
-        raise Refused(
-            f"an INTERVAL of {unit or 'no unit'} has no fixed length; units are {', '.join(INTERVAL_UNITS)}"
-        )
-    return int(Decimal(node.this.name) * INTERVAL_UNITS[unit])
-
-
 def _build_parts(node: exp.Expression, scope: Scope) -> Built:
     for kind, builder in _BUILDERS.items():
         if isinstance(node, kind):
@@ -131,38 +78,17 @@ def _literal(node: exp.Literal, scope: Scope) -> Built:
     return constant(value, f"DECIMAL({max(len(value.as_tuple().digits), scale)},{scale})")
 
 
-def constant(value: object, kind: str) -> Built:
-    return Built(kind, lambda env: value)
-
-
-def _strict(kind: str, compute: Callable[..., object], *parts: Built) -> Built:
-    """NULL when a part is NULL."""
-
-    def run(env: object) -> object:
-        values = [part.run(env) for part in parts]
-        return None if any(value is None for value in values) else compute(*values)
-
-    return Built(kind, run)
-
-
-def coerced(part: Built, kind: str) -> Built:
-    """A part cast to a type, as Spark does by itself."""
-    if part.type in (kind, "NULL") or kind == "NULL":
-        return part
-    return Built(kind, lambda env: cast(part.run(env), part.type, kind))
-
-
 def _negative(node: exp.Neg, scope: Scope) -> Built:
     part = build(node.this, scope)
-    return _strict(part.type, lambda x: fit(-x, part.type), part)
+    return strict(part.type, lambda x: fit(-x, part.type), part)
 
 
 def _not(node: exp.Not, scope: Scope) -> Built:
-    return _strict("BOOLEAN", lambda x: not x, build(node.this, scope))
+    return strict("BOOLEAN", lambda x: not x, build(node.this, scope))
 
 
 def _junction(decides: bool) -> Callable[[exp.Connector, Scope], Built]:
-    """AND (False decides) and OR (True decides): the right side only when the left one leaves it open."""
+    """AND (False decides) and OR (True decides): the right side only when it matters."""
 
     def builder(node: exp.Connector, scope: Scope) -> Built:
         left, right = build(node.left, scope), build(node.right, scope)
@@ -186,16 +112,6 @@ def _comparison(test: Callable[[object, object], bool]) -> Callable[[exp.Binary,
         return compare(build(node.left, scope), build(node.right, scope), test)
 
     return builder
-
-
-def compare(left: Built, right: Built, test: Callable[[object, object], bool]) -> Built:
-    kind = widest(left.type, right.type)
-    return _strict(
-        "BOOLEAN",
-        lambda a, b: test(order_key(a), order_key(b)),
-        coerced(left, kind),
-        coerced(right, kind),
-    )
 
 
 def _null_safe(node: exp.NullSafeEQ, scope: Scope) -> Built:
@@ -240,29 +156,14 @@ def _like(flags: int) -> Callable[[exp.Binary, Scope], Built]:
         regex = "".join({"%": ".*", "_": "."}.get(part, re.escape(part)) for part in parts)
         return re.fullmatch(regex, text, flags | re.DOTALL) is not None
 
-    return lambda node, scope: _strict(
+    return lambda node, scope: strict(
         "BOOLEAN", test, build(node.this, scope), build(node.expression, scope)
     )
 
 
 def _rlike(node: exp.RegexpLike, scope: Scope) -> Built:
     parts = build(node.this, scope), build(node.expression, scope)
-    return _strict("BOOLEAN", lambda x, y: re.search(y, x) is not None, *parts)
-
-
-def choose(branches: list[tuple[Built, Built]], default: Built) -> Built:
-    """The value of the first branch whose condition is true; the others are not evaluated."""
-    kind = widest(*(value.type for _, value in branches), default.type)
-    ready = [(condition, coerced(value, kind)) for condition, value in branches]
-    last = coerced(default, kind)
-
-    def run(env: object) -> object:
-        for condition, value in ready:
-            if condition.run(env) is True:
-                return value.run(env)
-        return last.run(env)
-
-    return Built(kind, run)
+    return strict("BOOLEAN", lambda x, y: re.search(y, x) is not None, *parts)
 
 
 def _case(node: exp.Case, scope: Scope) -> Built:
@@ -283,102 +184,20 @@ def _if(node: exp.If, scope: Scope) -> Built:
 
 
 def _arithmetic(node: exp.Binary, scope: Scope) -> Built:
-    left, right = build(node.left, scope), build(node.right, scope)
-    times = {"TIMESTAMP", "DATE", "INTERVAL"}
-    if times & {left.type, right.type}:
-        return _time_arithmetic(node, left, right)
-    both = widest(left.type, right.type)
-    if family(both) == "STRING":
-        both = "DOUBLE"
-    kind = _arithmetic_type(node, left.type, right.type, both)
-    if family(both) != "DECIMAL":
-        left, right = coerced(left, both), coerced(right, both)
-    if kind == "DOUBLE":
-        left, right = coerced(left, "DOUBLE"), coerced(right, "DOUBLE")
-    operation = _OPERATIONS[type(node)]
-    return _strict(kind, lambda a, b: fit(operation(a, b), kind), left, right)
-
-
-def _arithmetic_type(node: exp.Binary, a: str, b: str, both: str) -> str:
-    if isinstance(node, exp.IntDiv):
-        return "BIGINT"
-    if isinstance(node, exp.Div):
-        if family(both) != "DECIMAL":
-            return "FLOAT" if both == "FLOAT" else "DOUBLE"
-        (p1, s1), (p2, s2) = precision(a), precision(b)
-        scale = max(6, s1 + p2 + 1)
-        return decimal_type(p1 - s1 + s2 + scale, scale)
-    if family(both) != "DECIMAL":
-        return both
-    (p1, s1), (p2, s2) = precision(a), precision(b)
-    if isinstance(node, exp.Mul):
-        return decimal_type(p1 + p2 + 1, s1 + s2)
-    scale = max(s1, s2)
-    if isinstance(node, exp.Mod):
-        return decimal_type(min(p1 - s1, p2 - s2) + scale, scale)
-    return decimal_type(max(p1 - s1, p2 - s2) + scale + 1, scale)
-
-
-def _divide(a: object, b: object) -> object:
-    if b == 0:
-        raise RowError("division_by_zero")
-    return a / b if isinstance(a, float) else EXACT.divide(Decimal(a), Decimal(b))
-
-
-def _whole_divide(a: object, b: object) -> int:
-    if b == 0:
-        raise RowError("division_by_zero")
-    return int(EXACT.divide_int(Decimal(a), Decimal(b)))
-
-
-def _float_or_exact(name: str) -> Callable[[object, object], object]:
-    def operation(a: object, b: object) -> object:
-        if isinstance(a, float):
-            return getattr(a, f"__{name}__")(float(b))
-        if isinstance(a, Decimal) or isinstance(b, Decimal):
-            method = {"add": EXACT.add, "sub": EXACT.subtract, "mul": EXACT.multiply}[name]
-            return method(Decimal(a), Decimal(b))
-        return getattr(a, f"__{name}__")(b)
-
-    return operation
-
-
-_OPERATIONS: dict[type, Callable[[object, object], object]] = {
-    exp.Add: _float_or_exact("add"),
-    exp.Sub: _float_or_exact("sub"),
-    exp.Mul: _float_or_exact("mul"),
-    exp.Div: _divide,
-    exp.IntDiv: _whole_divide,
-    exp.Mod: modulo,
-}
-
-
-def _time_arithmetic(node: exp.Binary, left: Built, right: Built) -> Built:
-    sign = -1 if isinstance(node, exp.Sub) else 1
-    if left.type == right.type == "INTERVAL":
-        return _strict("INTERVAL", lambda a, b: a + sign * b, left, right)
-    if "INTERVAL" in (left.type, right.type):
-        time, length = (right, left) if left.type == "INTERVAL" else (left, right)
-        time = coerced(time, "TIMESTAMP")
-        return _strict("TIMESTAMP", lambda a, b: a + sign * b, time, length)
-    if is_number(left.type) or is_number(right.type):
-        day, count = (right, left) if is_number(left.type) else (left, right)
-        return _strict("DATE", lambda a, b: a + sign * timedelta(days=int(b)), day, count)
-    kind = widest(left.type, right.type)
-    return _strict("INTERVAL", lambda a, b: a - b, coerced(left, kind), coerced(right, kind))
+    return arithmetic(node, build(node.left, scope), build(node.right, scope))
 
 
 def _bits(operation: Callable[[int, int], int]) -> Callable[[exp.Binary, Scope], Built]:
     def builder(node: exp.Binary, scope: Scope) -> Built:
         left, right = build(node.left, scope), build(node.right, scope)
-        return _strict(widest(left.type, right.type), operation, left, right)
+        return strict(widest(left.type, right.type), operation, left, right)
 
     return builder
 
 
 def _join_text(node: exp.DPipe, scope: Scope) -> Built:
     parts = build(node.left, scope), build(node.right, scope)
-    return _strict("STRING", lambda a, b: as_text(a) + as_text(b), *parts)
+    return strict("STRING", lambda a, b: as_text(a) + as_text(b), *parts)
 
 
 def _cast(node: exp.Cast, scope: Scope) -> Built:
@@ -417,12 +236,12 @@ def _bracket(node: exp.Bracket, scope: Scope) -> Built:
             raise RowError("invalid_index")
         return values[i]
 
-    return _strict(array.type[6:-1] or "NULL", at, array, index)
+    return strict(array.type[6:-1] or "NULL", at, array, index)
 
 
 def _dot(node: exp.Dot, scope: Scope) -> Built:
     name = node.expression.name
-    return _strict("NULL", lambda fields: fields[name], build(node.this, scope))
+    return strict("NULL", lambda fields: fields[name], build(node.this, scope))
 
 
 def _function(node: exp.Anonymous, scope: Scope) -> Built:
@@ -430,37 +249,6 @@ def _function(node: exp.Anonymous, scope: Scope) -> Built:
     if name in ("filter", "exists"):
         return _higher_order(name, node.expressions, scope)
     return call(name, [build(arg, scope) for arg in node.expressions])
-
-
-def call(name: str, parts: list[Built]) -> Built:
-    """A function of built arguments."""
-    match name:
-        case "coalesce" | "nvl" | "ifnull":
-            branches = [
-                (Built("BOOLEAN", lambda env, p=p: p.run(env) is not None), p) for p in parts
-            ]
-            return choose(branches, constant(None, "NULL"))
-        case "if" | "iff":
-            return choose([(parts[0], parts[1])], parts[2])
-        case "nullif":
-            equal = compare(parts[0], parts[1], lambda a, b: a == b)
-            return choose([(equal, constant(None, "NULL"))], parts[0])
-        case "nvl2":
-            known = Built("BOOLEAN", lambda env: parts[0].run(env) is not None)
-            return choose([(known, parts[1])], parts[2])
-        case "try_divide":
-            divided = _strict("DOUBLE", lambda a, b: float(_divide(float(a), b)), *parts)
-            return Built("DOUBLE", lambda env: None if parts[1].run(env) == 0 else divided.run(env))
-    if name not in FUNCTIONS:
-        near = get_close_matches(name, [*FUNCTIONS, *AGGREGATES], 1)
-        raise Refused(
-            f"there is no function {name}" + (f"; did you mean {near[0]}?" if near else "")
-        )
-    function = FUNCTIONS[name]
-    kind = function.type([part.type for part in parts])
-    if not function.sees_null:
-        return _strict(kind, function.compute, *parts)
-    return Built(kind, lambda env: function.compute(*(part.run(env) for part in parts)))
 
 
 def _transform(node: exp.Transform, scope: Scope) -> Built:

@@ -1,7 +1,7 @@
 """Scalar functions: the type of the result from the types of the arguments, and the value.
 
-NULL in, NULL out, unless ``sees_null``. COALESCE, IF and their kin are in ``expressions.py``, because they
-do not evaluate all their arguments.
+NULL in, NULL out, unless ``sees_null``. COALESCE, IF and their kin are in ``calls.py``, because
+they do not evaluate all their arguments.
 """
 
 from __future__ import annotations
@@ -80,29 +80,27 @@ def substring(text: str, start: int, length: int | None = None) -> str:
     return text[max(0, begin) : max(0, end)]
 
 
-def truncate(unit: str, time: datetime) -> datetime:
-    time = cast(time, "DATE", "TIMESTAMP")
-    day = time.replace(hour=0, minute=0, second=0, microsecond=0)
-    match unit.lower():
-        case "year" | "yyyy" | "yy":
-            return day.replace(month=1, day=1)
-        case "quarter":
-            return day.replace(month=(day.month - 1) // 3 * 3 + 1, day=1)
-        case "month" | "mon" | "mm":
-            return day.replace(day=1)
-        case "week":
-            return day - timedelta(days=day.weekday())
-        case "day" | "dd":
-            return day
-        case "hour":
-            return time.replace(minute=0, second=0, microsecond=0)
-        case "minute":
-            return time.replace(second=0, microsecond=0)
-        case "second":
-            return time.replace(microsecond=0)
-        case "millisecond":
-            return time.replace(microsecond=time.microsecond // 1000 * 1000)
-    return time
+def truncate(unit: str, time: object) -> datetime | None:
+    """``date_trunc``; an unknown unit gives NULL."""
+    start = TRUNCATED.get(unit.lower())
+    return None if start is None else start(_to(time, "TIMESTAMP"))
+
+
+def _day(time: datetime) -> datetime:
+    return time.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+TRUNCATED: dict[str, Callable[[datetime], datetime]] = {
+    "year": lambda t: _day(t).replace(month=1, day=1),
+    "quarter": lambda t: _day(t).replace(month=(t.month - 1) // 3 * 3 + 1, day=1),
+    "month": lambda t: _day(t).replace(day=1),
+    "week": lambda t: _day(t) - timedelta(days=t.weekday()),
+    "day": _day,
+    "hour": lambda t: t.replace(minute=0, second=0, microsecond=0),
+    "minute": lambda t: t.replace(second=0, microsecond=0),
+    "second": lambda t: t.replace(microsecond=0),
+    "millisecond": lambda t: t.replace(microsecond=t.microsecond // 1000 * 1000),
+}
 
 
 def field(name: str) -> Function:

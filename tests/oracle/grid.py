@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from .kinds import Cumulate, Hops, Session
 from .placing import Closed, Kind, Limits, Placement, Row, passed, reached
-from .statement import Cumulate, Hops, Session
 
 
 class GridKind(Kind):
-    """Tumbling, hopping and cumulating windows: a list of rows for each window, and a set of groups."""
+    """Tumbling, hopping and cumulating windows: a list of rows for each window."""
 
     def __init__(self, window: Hops | Cumulate, limits: Limits) -> None:
         super().__init__(limits)

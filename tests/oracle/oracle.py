@@ -1,40 +1,26 @@
 """The oracle: the whole contract, record by record.
 
-A batch: rows are classified in arrival order (null or future time, WHERE, row error, duplicate), placed
-against the watermark before the batch (late, evicted), then the watermark advances, then windows close.
+A batch: rows are classified in arrival order (null or future time, WHERE, row error, duplicate),
+placed against the watermark before the batch (late, evicted), then the watermark advances, then
+windows close.
 """
 
 from __future__ import annotations
 
-import math
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
-from decimal import Decimal
-from hashlib import md5
 
-from .expressions import Built
+from .built import Built
 from .parse import Refused
 from .placing import ALLOWED, Closed, Limits, Placement, Row, passed
-from .query import Call, GroupEnv, Query
+from .query import Query
 from .relation import Field, Frame
-from .values import RowError, cast, is_number, micros, moment, order_key
+from .results import window_results
+from .times import duration, event_time_of, fallback_of, tried
+from .values import RowError, order_key
 from .watermark import Watermark
 from .windows import make_kind
-
-DURATIONS = {
-    "us": 1,
-    "ms": 1_000,
-    "s": 1_000_000,
-    "m": 60_000_000,
-    "h": 3_600_000_000,
-    "d": 86_400_000_000,
-}
-UNITS_NS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
-KAFKA_COLUMNS = {"topic", "partition", "offset", "timestamp"}
-METADATA = ("received_at", "@timestamp")
 
 
 class QueryFailed(Exception):
@@ -60,15 +46,8 @@ class Outcome:
     watermark_us: int | None = None
 
 
-def duration(text: object) -> int:
-    found = re.fullmatch(r"\s*(\d+)\s*(us|ms|s|m|h|d)\s*", str(text))
-    if found is None:
-        raise Refused(f"{text!r} is no duration")
-    return int(found[1]) * DURATIONS[found[2]]
-
-
 class Oracle:
-    """A query over one stream; ``tables`` are static. Rows are tuples in the order of the columns."""
+    """A query over one stream and static tables. Rows are tuples in the order of the columns."""
 
     def __init__(
         self,
@@ -84,8 +63,8 @@ class Oracle:
         self.tables = {stream: Frame(self.fields), **(tables or {})}
         self.policy = self.settings.get("error_policy", "side_output")
         self.query = Query(sql, self.tables, null_on_error=self.policy == "null")
-        self.event_time = self._event_time()
-        self.fallback = self._fallback()
+        self.event_time = event_time_of(self.query, self.settings)
+        self.fallback = fallback_of(self.query, self.settings)
         self.is_clock = self.event_time is None
         self.shard = self._setting_expression("shard")
         self.dedup_key = self._dedup_key()
@@ -169,40 +148,6 @@ class Oracle:
             raise Refused("dedup_key needs dedup_horizon")
         return self._setting_expression("dedup_key")
 
-    def _event_time(self) -> Built | None:
-        """By authority: the statement, the setting, the source's metadata; None: the clock."""
-        if self.settings.get("time") == "processing":
-            return None
-        statement = self.query.statement
-        text = statement.event_time or self.settings.get("event_time_field") or self._metadata()
-        if text is not None:
-            return self._micros_of(str(text), self.settings.get("event_time_unit"))
-        if statement.has_watermark:
-            raise Refused("WATERMARK needs an event time: write ON column, or set event_time_field")
-        return None
-
-    def _fallback(self) -> Built | None:
-        """The metadata's time, for rows without an event time."""
-        text = self._metadata()
-        asked = self.settings.get("null_event_time") == "fallback"
-        return self._micros_of(text, None) if asked and text is not None else None
-
-    def _micros_of(self, text: str, unit: object) -> Built:
-        built = self.query.scalar(text, "ON")
-        if not is_number(built.type):
-            return Built("BIGINT", lambda row: _as_micros(built.run(row), built.type))
-        if unit not in UNITS_NS:
-            raise Refused(f"{text} is a number: name its unit with event_time_unit, e.g. ms")
-        scale = UNITS_NS[str(unit)]
-        return Built("BIGINT", lambda row: _scaled(built.run(row), scale))
-
-    def _metadata(self) -> str | None:
-        """The column in which the source says when a row came."""
-        names = {f.name.lower(): f.name for f in self.query.rows.fields}
-        kafka = ("timestamp",) if names.keys() >= KAFKA_COLUMNS else ()
-        found = next((names[name] for name in (*kafka, *METADATA) if name in names), None)
-        return None if found is None else f"`{found}`"
-
     def _move_clock(self, clock_us: int) -> None:
         self.clock_us = clock_us if self.clock_us is None else max(self.clock_us, clock_us)
 
@@ -214,15 +159,15 @@ class Oracle:
         assert self.clock_us is not None
         if self.event_time is None:
             return self.clock_us, None
-        time = _tried(self.event_time, values)
+        time = tried(self.event_time, values)
         if time is None:
             if self.settings.get("null_event_time") != "fallback":
                 return self.clock_us, "null_event_time"
-            found = None if self.fallback is None else _tried(self.fallback, values)
+            found = None if self.fallback is None else tried(self.fallback, values)
             return (self.clock_us if found is None else found), None
         if time > self.clock_us + self.skew:
             return time, "future_event_time"
-        shard = None if self.shard is None else _tried(self.shard, values)
+        shard = None if self.shard is None else tried(self.shard, values)
         self.watermark.see(repr(shard), time, self.clock_us)
         return time, None
 
@@ -261,7 +206,7 @@ class Oracle:
         )
 
     def _is_duplicate(self, values: tuple, time: int) -> bool:
-        """Whether the key was first seen at most the horizon before; a NULL key is never a duplicate."""
+        """Whether the key was first seen at most the horizon before; a NULL key never was."""
         key = None if self.dedup_key is None else self.dedup_key.run(values)
         if key is None:
             return False
@@ -310,82 +255,12 @@ class Oracle:
         return outcome
 
     def _emit(self, closed: list[Closed], outcome: Outcome) -> None:
+        """Windows go out in the order of their end."""
+
+        def on_error(error: RowError) -> None:
+            if self.policy == "fail":
+                raise QueryFailed(error.reason) from error
+            outcome.side.append(Side("error", error.reason, None))
+
         for window in sorted(closed, key=lambda w: (w.end, w.start)):
-            outcome.emitted.extend(self._results(window, outcome))
-
-    def _results(self, window: Closed, outcome: Outcome) -> list[dict[str, object]]:
-        rows = []
-        for env in self._groups(window):
-            try:
-                if self.query.having is not None and self.query.having.run(env) is not True:
-                    continue
-                order = [item.value.run(env) for item in self.query.order]
-                rows.append((order, [item.run(env) for item in self.query.items]))
-            except RowError as error:
-                if self.policy == "fail":
-                    raise QueryFailed(error.reason) from error
-                outcome.side.append(Side("error", error.reason, None))
-        for i, item in reversed(list(enumerate(self.query.order))):
-            rows.sort(key=lambda row, i=i: order_key(row[0][i]), reverse=item.descending)
-            # The default of Spark is what sorting NULL as the least value gives.
-            rows.sort(key=lambda row, i=i, item=item: (row[0][i] is None) is not item.nulls_first)
-        return [
-            dict(zip(self.columns, values, strict=True))
-            for _, values in rows[: self.query.statement.limit]
-        ]
-
-    def _groups(self, window: Closed) -> list[GroupEnv]:
-        """The groups of a window in the order of their first rows; for a row query its rows."""
-        bounds = (
-            f"{window.start} {window.end} {window.rows[0].partition_text} {window.rows[0].order}"
-        )
-        shown = {
-            "window_start": moment(window.start),
-            "window_end": moment(window.end),
-            "window_trigger": None if window.trigger is None else moment(window.trigger),
-            "window_id": md5(bounds.encode(), usedforsecurity=False).hexdigest(),
-            "emit_epoch": self.epoch,
-        }
-        ordered = window.rows if self.is_clock else sorted(window.rows, key=lambda row: row.place)
-        partition = ordered[0].partition
-        if self.query.is_row_query:
-            return [GroupEnv(partition=partition, row=row.values, window=shown) for row in ordered]
-        groups: dict[str, list[Row]] = {}
-        for row in ordered:
-            groups.setdefault(row.key_text, []).append(row)
-        envs = []
-        for rows in groups.values():
-            values = [row.values for row in rows]
-            results = tuple(self._aggregate(call, values) for call in self.query.calls)
-            envs.append(
-                GroupEnv(keys=rows[0].keys, partition=partition, results=results, window=shown)
-            )
-        return envs
-
-    def _aggregate(self, call: Call, rows: list[tuple]) -> object:
-        """The result of an aggregate, or the error that it ended with (NULL under that policy)."""
-        try:
-            return call.compute(rows)
-        except RowError as error:
-            return None if self.policy == "null" else error
-
-
-def _as_micros(value: object, kind: str) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, str | date) and not isinstance(value, datetime):
-        value = cast(value, kind, "TIMESTAMP")
-    assert isinstance(value, datetime)
-    return micros(value)
-
-
-def _scaled(value: object, nanoseconds: int) -> int | None:
-    return None if value is None else math.floor(Decimal(value) * nanoseconds / 1000)
-
-
-def _tried(built: Built, values: tuple) -> object:
-    """A value, or NULL when it cannot be computed."""
-    try:
-        return built.run(values)
-    except RowError:
-        return None
+            outcome.emitted.extend(window_results(self.query, window, self.epoch, on_error))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from .kinds import Count, State
 from .placing import Closed, Kind, Limits, Placement, Row, passed
-from .statement import Count, State
 
 
 class OrderedKind(Kind):
-    """State and count windows: rows wait until the watermark has passed them, then go by one by one."""
+    """State and count windows: rows wait until the watermark has passed them."""
 
     def __init__(self, limits: Limits, *, is_clock: bool) -> None:
         super().__init__(limits)

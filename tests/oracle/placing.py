@@ -13,7 +13,7 @@ ALLOWED = "allowed_lateness_exceeded"
 
 @dataclass(frozen=True)
 class Row:
-    """A row that is placed: its values, the source's row, time, place in the arrival order, keys."""
+    """A row that is placed: its values, the source's row, time, arrival, keys."""
 
     values: tuple
     original: tuple

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from sqlglot import exp
 
 from .aggregates import AGGREGATES, aggregate
-from .expressions import Built, build, constant
+from .built import Built, constant
+from .expressions import build
+from .kinds import Sliding, State
 from .parse import Refused, parse_items, parse_scalar, parse_select
 from .relation import Field, Frame, RowScope, read_relation
-from .statement import Sliding, State, Statement, read_statement
+from .statement import Statement, read_statement
 from .values import RowError
 
 WINDOW_FUNCTIONS = {
@@ -86,12 +87,10 @@ class GroupScope:
             and node.name.lower() in query.aliases
         ):
             return query.aliases[node.name.lower()]
-        for i, (key, built) in enumerate(query.keys):
-            if key == text:
-                return Built(built.type, lambda env: env.keys[i])
-        for i, (key, built) in enumerate(query.partition):
-            if key == text:
-                return Built(built.type, lambda env: env.partition[i])
+        for name in ("keys", "partition"):
+            texts = [key for key, _ in getattr(query, name)]
+            if text in texts:
+                return _element(name, texts.index(text), getattr(query, name))
         if (found := query.aggregate_call(node)) is not None:
             index, kind = found
             return Built(kind, lambda env: _result(env.results[index]))
@@ -173,7 +172,7 @@ class Query:
         return built
 
     def canonical(self, node: exp.Expression) -> str:
-        """One text for expressions that mean the same: columns by their place, names of functions in small letters."""
+        """One text for expressions that mean the same: columns by their place."""
 
         def plain(part: exp.Expression) -> exp.Expression:
             if isinstance(part, exp.Column) and not isinstance(part.this, exp.Star):
@@ -186,7 +185,7 @@ class Query:
         return node.copy().transform(plain).sql(dialect="spark")
 
     def aggregate_call(self, node: exp.Expression) -> tuple[int, str] | None:
-        """The index of an aggregate call (registered when new) and its type, None for other nodes."""
+        """The index of an aggregate call and its type, None for other nodes."""
         inner, condition, skip = node, None, False
         if isinstance(inner, exp.Filter):
             inner, condition = inner.this, inner.expression.this
@@ -274,7 +273,7 @@ class Query:
             self.conditions["when"] = self.condition(window.when, "WHEN")
 
     def check_row(self, row: tuple) -> None:
-        """Evaluate all that the statement computes for a row; raises RowError when something fails."""
+        """Evaluate all that the statement computes for a row; raises RowError."""
         for built in (
             *(b for _, b in self.keys),
             *(b for _, b in self.partition),
@@ -284,14 +283,15 @@ class Query:
         for call in self.calls:
             call.values(row)
         if self.is_row_query:
-            moment = datetime.min
-            env = GroupEnv(
-                partition=tuple(b.run(row) for _, b in self.partition),
-                row=row,
-                window={"moment": moment},
-            )
+            partition = tuple(built.run(row) for _, built in self.partition)
+            env = GroupEnv(partition=partition, row=row)
             for item in self.items:
                 item.run(env)
+
+
+def _element(name: str, index: int, known: list[tuple[str, Built]]) -> Built:
+    """A group key or partition key."""
+    return Built(known[index][1].type, lambda env: getattr(env, name)[index])
 
 
 def _result(value: object) -> object:

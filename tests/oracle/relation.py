@@ -9,7 +9,8 @@ from difflib import get_close_matches
 from sqlglot import exp
 
 from .aggregates import AGGREGATES
-from .expressions import Built, build
+from .built import Built
+from .expressions import build
 from .parse import Refused, parse_select
 from .values import RowError, order_key
 

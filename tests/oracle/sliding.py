@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from .kinds import Sliding
 from .placing import Closed, Kind, Limits, Placement, Row, passed
-from .statement import Sliding
 
 
 class SlidingKind(Kind):
-    """One window for each row that triggers; ``at_once`` when it does not wait for the watermark."""
+    """One window for each row that triggers; ``at_once``: it does not wait for W."""
 
     def __init__(self, window: Sliding, limits: Limits, *, at_once: bool, is_clock: bool) -> None:
         super().__init__(limits)

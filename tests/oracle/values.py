@@ -1,4 +1,4 @@
-"""Values and their Spark SQL types: NULL is None, a TIMESTAMP an aware datetime, a DECIMAL a Decimal.
+"""Values and their Spark SQL types: NULL is None, a TIMESTAMP an aware datetime.
 
 Types are text: TINYINT SMALLINT INT BIGINT FLOAT DOUBLE DECIMAL(p,s) STRING BOOLEAN TIMESTAMP DATE
 INTERVAL ARRAY<T> STRUCT NULL.
@@ -26,7 +26,8 @@ _ALIASES = {
     "REAL": "FLOAT",
 }
 _STAMP = re.compile(
-    r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?)?(?:Z|UTC)?"
+    r"(\d{4})-(\d{1,2})-(\d{1,2})"
+    r"(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?)?(?:Z|UTC)?"
 )
 
 
@@ -134,31 +135,38 @@ def cast(value: object, source: str, target: str) -> object:
     """CAST as Spark does it with ANSI on."""
     if value is None or source == target:
         return value
+    if isinstance(value, list):
+        return [cast(item, source[6:-1], target[6:-1]) for item in value]
     goal = family(target)
     if goal == "STRING":
         return as_text(value)
-    if goal == "ARRAY":
-        return [cast(item, source[6:-1], target[6:-1]) for item in value]
     if isinstance(value, str):
         return _from_text(value.strip(), target)
-    if is_number(target):
-        if isinstance(value, datetime):
-            seconds = micros(value) / 1_000_000
-            return fit(math.floor(seconds) if goal in INTEGER_BITS else seconds, target)
-        if isinstance(value, float) and goal in INTEGER_BITS and not math.isfinite(value):
-            raise RowError("overflow")
-        return fit(value, target)
-    if goal == "BOOLEAN":
-        return bool(value)
-    if goal == "TIMESTAMP":
-        if isinstance(value, date) and not isinstance(value, datetime):
-            return datetime(value.year, value.month, value.day, tzinfo=UTC)
-        if isinstance(value, datetime):
-            return value
-        return moment(int(Decimal(value) * 1_000_000))
+    if goal in ("TIMESTAMP", "DATE"):
+        return _as_time(value, goal)
+    return bool(value) if goal == "BOOLEAN" else _as_number(value, target)
+
+
+def _as_time(value: object, goal: str) -> object:
+    if not isinstance(value, date):
+        value = moment(int(Decimal(value) * 1_000_000))
     if goal == "DATE":
         return value.date() if isinstance(value, datetime) else value
-    return value
+    if isinstance(value, datetime):
+        return value
+    return datetime(value.year, value.month, value.day, tzinfo=UTC)
+
+
+def _as_number(value: object, target: str) -> object:
+    if not is_number(target):
+        return value
+    whole = family(target) in INTEGER_BITS
+    if isinstance(value, datetime):
+        seconds = Decimal(micros(value)) / 1_000_000
+        value = math.floor(seconds) if whole else seconds
+    if isinstance(value, float) and whole and not math.isfinite(value):
+        raise RowError("overflow")
+    return fit(value, target)
 
 
 def as_text(value: object) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Watermark:
-    """The least, over the active shards, of the greatest event time seen minus the lag; it never goes back."""
+    """The least, over the active shards, of the greatest event time minus the lag."""
 
     def __init__(
         self, lag: int, idle_timeout: int | None, *, advance: bool, is_clock: bool
@@ -21,7 +21,7 @@ class Watermark:
         self.shards[shard] = greatest, clock
 
     def advance(self, clock: int) -> None:
-        """Follow the shards, or the clock: at c all rows up to c have come, so W is just after c."""
+        """Follow the shards, or the clock: all rows up to it have come, so W is just after."""
         if self.is_clock:
             self.raise_to(clock + 1)
         if not self.shards:

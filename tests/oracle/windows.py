@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from .grid import GridKind, SessionKind
+from .kinds import Count, Cumulate, Hops, Session, Sliding, State, Window
 from .ordered import CountKind, StateKind
 from .placing import Kind, Limits
 from .sliding import SlidingKind
-from .statement import Count, Cumulate, Hops, Session, Sliding, State, Window
 
 
 def make_kind(window: Window, limits: Limits, *, is_clock: bool, emit_on_close: bool) -> Kind:
