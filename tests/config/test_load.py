@@ -130,6 +130,7 @@ def test_a_misspelt_key_is_not_told_as_missing_too():
         ("[sources.flights]", "[source.flights]", "there is no key source", "mean sources?"),
         ('"parquet"', '"parqet"', 'line 29: sinks.out: format = "parqet"', "Did you mean parquet?"),
         ('path = "out"\n', "", "line 27: sinks.out: path is missing, and format parquet", "URL"),
+        ('from = "delays"\n', "", "line 18: transforms.delays: no sink takes its results", "Add"),
         ("tables.airlines", "tables.flights", "flights is a source and a table", "another name"),
         ("max_files_per_trigger = 1", "max_files_per_trigger = 0", "line 12", "most files"),
         ('side_output.late.sink = "late_rows"', "", "nothing goes to sink late_rows", "Add from"),

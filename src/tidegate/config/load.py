@@ -81,6 +81,12 @@ def parse_config(text: str, file: Path) -> PipelineConfig:
     return _pipeline(sections, text, file)
 
 
+def explain_at(config: PipelineConfig, path: tuple[str, ...], message: str) -> str:
+    """Return a message that was made without the file, with the line of ``path`` in the file."""
+    what, _, mend = message.partition("\n\n")
+    return render_in_file([Problem(path=path, what=what, mend=mend)], config.file.name, config.text)
+
+
 def _syntax_message(message: str, text: str, file: str) -> str:
     match = _TOML_PLACE.fullmatch(message)
     mend = "Text goes in quotes, long text in triple quotes, a section's name in brackets."
@@ -118,7 +124,9 @@ def _format_problems(
     path: tuple[str, str], section: TableSection | SinkSection
 ) -> Iterable[Problem]:
     known = (*FILE_FORMATS, *PATHLESS_FORMATS, "delta")
-    if section.format in FILE_FORMATS and section.path is None:
+    is_sink = isinstance(section, SinkSection)
+    needs_path = section.format != "console" if is_sink else section.format in FILE_FORMATS
+    if needs_path and section.path is None:
         yield Problem(
             path=(*path, "path"),
             what=f"path is missing, and format {section.format} needs one",
@@ -152,6 +160,12 @@ def _transform_problems(
                 mend=nearest(sink, (*sections.sinks, METRICS_ONLY), "sinks"),
             )
     takers = [sink for sink, section in sections.sinks.items() if section.transform == name]
+    if not takers:
+        yield Problem(
+            path=(*path, ""),
+            what="no sink takes its results",
+            mend=f'Add [sinks.NAME] with from = "{name}" and a format.',
+        )
     if len(takers) > 1:
         yield Problem(
             path=("sinks", takers[1], "from"),

@@ -1,0 +1,137 @@
+"""Running a pipeline file: a streaming query for each transform, watched until they end."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum
+from types import FrameType
+
+from pyspark.sql import SparkSession
+
+import tidegate as tg
+from tidegate.cli.planning import in_file, plan_transform
+from tidegate.cli.progress import Progress
+from tidegate.errors import TidegateError
+from tidegate.io.sinks import ConsoleSink, FileSink
+from tidegate.io.sources import read_stream, read_table
+from tidegate.plan.pipeline import METRICS_ONLY, PipelineConfig, SinkConfig, TransformConfig
+
+POLL_SECONDS = 0.2
+
+
+class Ending(Enum):
+    """What happens to open windows when a run ends: kept, state windows emitted, all emitted."""
+
+    KEEP = "keep"
+    FLUSH = "flush"
+    DRAIN = "drain"
+
+
+def run_pipeline(
+    config: PipelineConfig, progress: Progress, *, ending: Ending, once: bool = False
+) -> None:
+    """Run every transform until all have ended or the process is told to stop.
+
+    Raises:
+        TidegateError: something is wrong with the pipeline, or one of its queries failed.
+    """
+    for transform in config.transforms.values():
+        plan_transform(config, transform)
+    _log_to(progress)
+    spark = tg.local_session(options=config.spark_options)
+    stopping = threading.Event()
+    runs: list[tg.Run] = []
+    try:
+        for transform in config.transforms.values():
+            runs.append(_start(spark, config, transform, progress, once=once))
+        with _stops_on_signal(stopping):
+            _watch(runs, stopping)
+        for run in runs:
+            run.stop(flush=ending is Ending.FLUSH, drain=ending is Ending.DRAIN)
+    except BaseException:
+        # One query failed: the others end too, and keep their state.
+        for run in runs:
+            run.stop()
+        raise
+
+
+def _start(
+    spark: SparkSession,
+    config: PipelineConfig,
+    transform: TransformConfig,
+    progress: Progress,
+    *,
+    once: bool,
+) -> tg.Run:
+    used = plan_transform(config, transform).logical.query
+    try:
+        query = tg.sql(
+            transform.sql,
+            settings=transform.settings,
+            streams={used.source.name: read_stream(spark, config.sources[used.source.name])},
+            tables={t.name: read_table(spark, config.sources[t.name]) for t in used.tables},
+            origin=transform.origin,
+        )
+        return query.start(
+            sink=_sink(config.sink_of(transform.name)),
+            checkpoint=f"{config.checkpoint}/{transform.name}",
+            late=_side_sink(config, transform.side_output.late),
+            errors=_side_sink(config, transform.side_output.error),
+            trigger=config.trigger,
+            once=once,
+            name=transform.name,
+            on_batch=lambda report: progress.batch(transform.name, report),
+        )
+    except TidegateError as error:
+        raise in_file(error, config, transform) from None
+
+
+def _side_sink(config: PipelineConfig, name: str) -> FileSink | ConsoleSink | None:
+    return None if name == METRICS_ONLY else _sink(config.sinks[name])
+
+
+def _sink(sink: SinkConfig | None) -> FileSink | ConsoleSink:
+    assert sink is not None, "checked with the pipeline file: every transform has a sink"
+    if sink.format == "console":
+        return ConsoleSink()
+    assert sink.path is not None, "checked with the pipeline file: only the console has no path"
+    return FileSink(format=sink.format, path=sink.path, options=dict(sink.options))
+
+
+def _watch(runs: list[tg.Run], stopping: threading.Event) -> None:
+    """Wait until all runs have ended, or one is told to stop; a failed run raises."""
+    waiting = list(runs)
+    while waiting and not stopping.is_set():
+        waiting = [run for run in waiting if not run.await_termination(timeout=POLL_SECONDS)]
+
+
+@contextmanager
+def _stops_on_signal(stopping: threading.Event) -> Iterator[None]:
+    """Set ``stopping`` on Ctrl-C and SIGTERM instead of ending at once."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        stopping.set()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _log_to(progress: Progress) -> None:
+    """Show the log lines of Tidegate above the progress."""
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            progress.note(record.getMessage())
+
+    log = logging.getLogger("tidegate")
+    log.handlers = [Handler()]
+    log.setLevel(logging.INFO)
+    log.propagate = False

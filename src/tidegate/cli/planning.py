@@ -1,0 +1,191 @@
+"""From a pipeline file, a file of SQL or a statement to plans, without Spark."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from tidegate.errors import ConfigError, QueryError, Span, TidegateError
+from tidegate.plan.explain import explain_json, explain_text
+from tidegate.plan.logical import LogicalPlan
+from tidegate.plan.physical import PhysicalPlan
+from tidegate.plan.pipeline import PipelineConfig, TransformConfig
+from tidegate.plan.planner import plan_query
+from tidegate.plan.schema import parse_schema
+from tidegate.plan.settings import Settings
+from tidegate.plan.statement import Relation
+from tidegate.sql.bind import bind
+from tidegate.sql.parse import parse
+
+_SETTING = re.compile(r"(?:.*: )?(\w+) = ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A planned statement; ``name`` is the transform's, or ``query``."""
+
+    name: str
+    logical: LogicalPlan
+    physical: PhysicalPlan
+
+    def text(self) -> str:
+        """Return EXPLAIN for a person to read."""
+        return explain_text(self.logical, self.physical)
+
+    def json(self) -> dict[str, object]:
+        """Return EXPLAIN as JSON."""
+        return {"name": self.name, **explain_json(self.logical, self.physical)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a user gives to ``check`` and ``explain`` on the command line."""
+
+    file: Path | None
+    sql: str | None
+    schemas: tuple[str, ...]
+    settings: tuple[str, ...]
+
+
+def plan_asked(asked: Asked) -> Iterator[Planned | TidegateError]:
+    """Yield the plan of each statement that is meant, or what is wrong with it.
+
+    Raises:
+        click.UsageError: neither or both of a file and a statement are given.
+        ConfigError: the pipeline file, a schema or a setting is wrong.
+    """
+    if (asked.file is None) == (asked.sql is None):
+        raise click.UsageError("Give a pipeline file, or a statement with --sql.")
+    if asked.file is not None and asked.file.suffix != ".sql":
+        if asked.schemas or asked.settings:
+            raise click.UsageError("--schema and --set go with a statement; a file has its own.")
+        yield from plan_pipeline(asked.file)
+        return
+    text, origin = (asked.sql, "query") if asked.sql else read_statement(asked.file)
+    settings = settings_from_words(asked.settings)
+    try:
+        statement = parse(text, origin)
+        names = [stream.sql for stream in statement.streams]
+        relations = relations_from_words(asked.schemas, names)
+        logical, physical = plan_query(bind(statement, relations, settings), settings)
+        yield Planned(name="query", logical=logical, physical=physical)
+    except TidegateError as error:
+        yield error
+
+
+def plan_pipeline(file: Path) -> Iterator[Planned | TidegateError]:
+    """Yield the plan of each transform of a pipeline file, or what is wrong with it."""
+    from tidegate.config import load_config
+
+    config = load_config(file)
+    for transform in config.transforms.values():
+        try:
+            yield plan_transform(config, transform)
+        except TidegateError as error:
+            yield error
+
+
+def plan_transform(config: PipelineConfig, transform: TransformConfig) -> Planned:
+    """Return the plan of a transform.
+
+    Raises:
+        TidegateError: what is wrong with it, with its place in the pipeline file.
+    """
+    relations = [source.relation for source in config.sources.values()]
+    try:
+        bound = bind(parse(transform.sql, transform.origin), relations, transform.settings)
+        logical, physical = plan_query(bound, transform.settings)
+    except TidegateError as error:
+        raise in_file(error, config, transform) from None
+    return Planned(name=transform.name, logical=logical, physical=physical)
+
+
+def in_file(
+    error: TidegateError, config: PipelineConfig, transform: TransformConfig
+) -> TidegateError:
+    """Return an error of a transform with its line in the pipeline file, where it has one."""
+    if isinstance(error, QueryError) and error.sql == transform.sql:
+        if transform.sql_offset is None:
+            return error
+        start = transform.sql_offset
+        return QueryError(
+            error.what,
+            sql=config.text,
+            span=Span(start + error.span.start, start + error.span.end),
+            mend=error.mend,
+            origin=error.origin,
+        )
+    if isinstance(error, ConfigError):
+        from tidegate.config import explain_at
+
+        setting = _SETTING.match(str(error))
+        path = ("transforms", transform.name, setting[1] if setting else "")
+        return ConfigError(explain_at(config, path, str(error)))
+    return error
+
+
+def read_statement(file: Path | None) -> tuple[str, str]:
+    """Return the text of a file of SQL, and its name for messages."""
+    assert file is not None, "checked by the caller"
+    try:
+        return file.read_text(encoding="utf-8"), file.name
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"{file}: the file cannot be read: {error}\n\nName a file with one statement in it."
+        ) from None
+
+
+def settings_from_words(words: Iterable[str]) -> Settings:
+    """Return the settings of ``--set KEY=VALUE``; the value is TOML, or else text."""
+    values: dict[str, object] = {}
+    for word in words:
+        key, equals, text = word.partition("=")
+        if not equals:
+            raise click.UsageError(f"--set {word}: write KEY=VALUE, e.g. --set watermark_lag=5m")
+        try:
+            values[key.strip()] = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            values[key.strip()] = text.strip()
+    if not values:
+        return Settings()
+    from tidegate.config import read_settings
+
+    return read_settings(values, "--set")
+
+
+def relations_from_words(words: Iterable[str], names: list[str]) -> list[Relation]:
+    """Return the relations that a statement names, with the columns of ``--schema [NAME=]DDL``.
+
+    The first name in FROM is the stream, the others are static tables.
+    """
+    schemas: dict[str, str] = {}
+    for word in words:
+        name, ddl = named(word, names)
+        schemas[name] = ddl
+    relations = []
+    for place, name in enumerate(dict.fromkeys(names)):
+        try:
+            columns = parse_schema(schemas.pop(name)) if name in schemas else None
+        except ValueError as error:
+            raise ConfigError(
+                f'--schema: {error}\n\nA schema is DDL, e.g. --schema "ts TIMESTAMP, v INT".'
+            ) from None
+        relations.append(Relation(name=name, columns=columns, streaming=place == 0))
+    if schemas:
+        raise click.UsageError(
+            f"--schema {next(iter(schemas))}: the statement names {', '.join(names)} only."
+        )
+    return relations
+
+
+def named(word: str, names: list[str]) -> tuple[str, str]:
+    """Split ``NAME=VALUE``; without a name the first of ``names`` is meant."""
+    match = re.match(r"\s*(\w+)\s*=\s*(.*)", word, re.DOTALL)
+    if match:
+        return match[1], match[2]
+    return (names[0] if names else "", word)

@@ -1,0 +1,147 @@
+"""Progress of running queries: a live table on a terminal, a line for each batch elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import click
+
+from tidegate.time import format_time
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from tidegate.engine.report import BatchReport
+
+
+class Progress(Protocol):
+    """Something that shows progress."""
+
+    def batch(self, name: str, report: BatchReport) -> None:
+        """Show a batch of the query ``name``."""
+
+    def note(self, text: str) -> None:
+        """Show a line of text."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Totals:
+    """What a query has done so far, and its last batch."""
+
+    batches: int = 0
+    rows_in: int = 0
+    rows_out: int = 0
+    closed_windows: int = 0
+    late: int = 0
+    error: int = 0
+    busy_ms: int = 0
+    watermark_us: int | None = None
+    last_batch: int = 0
+    rows_per_second: int = 0
+
+    def add(self, report: BatchReport) -> None:
+        """Count one more batch."""
+        self.batches += 1
+        self.rows_in += report.rows_in
+        self.rows_out += report.rows_out
+        self.closed_windows += report.closed_windows
+        self.late += report.late
+        self.error += report.error
+        self.busy_ms += report.duration_ms
+        self.watermark_us = report.watermark_us
+        self.last_batch = report.batch_id
+        self.rows_per_second = _rate(report.rows_in, report.duration_ms)
+
+    @property
+    def watermark(self) -> str:
+        """The watermark as text, ``none`` before the first timed row."""
+        return "none" if self.watermark_us is None else format_time(self.watermark_us)
+
+
+def _rate(rows: int, milliseconds: int) -> int:
+    return rows * 1000 // max(1, milliseconds)
+
+
+@contextmanager
+def progress_for() -> Iterator[LineProgress | LiveProgress]:
+    """Yield the progress that suits the standard output."""
+    if not sys.stdout.isatty():
+        yield LineProgress()
+        return
+    with LiveProgress() as live:
+        yield live
+
+
+@dataclass(slots=True)
+class LineProgress:
+    """A plain line for each batch."""
+
+    totals: dict[str, Totals] = field(default_factory=dict)
+
+    def batch(self, name: str, report: BatchReport) -> None:
+        """Print a batch of the query ``name``."""
+        totals = self.totals.setdefault(name, Totals())
+        totals.add(report)
+        click.echo(
+            f"{name}  batch {report.batch_id}  rows {report.rows_in:,}  "
+            f"rows/s {totals.rows_per_second:,}  watermark {totals.watermark}  "
+            f"closed {report.closed_windows:,}  out {report.rows_out:,}  late {report.late:,}  "
+            f"errors {report.error:,}"
+        )
+
+    def note(self, text: str) -> None:
+        """Print a line of text where errors go."""
+        click.echo(text, err=True)
+
+
+class LiveProgress:
+    """A table with a row for each query, drawn anew after each batch."""
+
+    def __init__(self) -> None:
+        from rich.live import Live
+
+        self.totals: dict[str, Totals] = {}
+        self._started = time.monotonic()
+        self._live = Live(get_renderable=self._table, refresh_per_second=4)
+
+    def __enter__(self) -> LiveProgress:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def batch(self, name: str, report: BatchReport) -> None:
+        """Show a batch of the query ``name``."""
+        self.totals.setdefault(name, Totals()).add(report)
+
+    def note(self, text: str) -> None:
+        """Print a line of text above the table."""
+        self._live.console.print(text, markup=False, highlight=False)
+
+    def _table(self) -> Table:
+        from rich.table import Table
+
+        table = Table(title=f"{time.monotonic() - self._started:.0f} s", title_justify="left")
+        table.add_column("query")
+        for heading in ("batch", "rows", "rows/s", "watermark", "closed", "out", "late", "errors"):
+            table.add_column(heading, justify="right")
+        # A copy, for a batch may come from another thread while the table is drawn.
+        for name, totals in list(self.totals.items()):
+            table.add_row(
+                name,
+                f"{totals.last_batch:,}",
+                f"{totals.rows_in:,}",
+                f"{totals.rows_per_second:,}",
+                totals.watermark,
+                f"{totals.closed_windows:,}",
+                f"{totals.rows_out:,}",
+                f"{totals.late:,}",
+                f"{totals.error:,}",
+            )
+        return table

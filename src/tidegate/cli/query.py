@@ -1,0 +1,68 @@
+"""``tidegate sql``: one statement over files, the final answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+# What the ending of a file's name says of its format; compressed files end in one more.
+ENDINGS = {
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".orc": "orc",
+    ".parquet": "parquet",
+}
+COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".snappy")
+
+
+@click.command()
+@click.argument("statement")
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    required=True,
+    metavar="[NAME=]PATH",
+    help="The files of a stream or table of the statement; the first in FROM needs no name.",
+)
+@click.option("--format", "file_format", type=click.Choice(sorted(set(ENDINGS.values()))))
+@click.option("--schema", "schemas", multiple=True, metavar="[NAME=]DDL", help="Its columns.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting.")
+@click.option("--output", type=click.Choice(["table", "csv", "json"]), default="table")
+@click.option("--rows", type=click.IntRange(min=0), default=50, help="Most rows of a table.")
+def sql(
+    statement: str,
+    inputs: tuple[str, ...],
+    file_format: str | None,
+    schemas: tuple[str, ...],
+    settings: tuple[str, ...],
+    output: str,
+    rows: int,
+) -> None:
+    """Run a STATEMENT over files and print its final answers."""
+    from tidegate.cli.batch import Batch, run_batch
+
+    batch = Batch(
+        statement=statement,
+        inputs=inputs,
+        file_format=file_format,
+        schemas=schemas,
+        settings=settings,
+    )
+    run_batch(batch, output=output, most_rows=rows)
+
+
+def format_of(path: str) -> str | None:
+    """Return the format that the name of a file says, or the first file in a folder."""
+    place = Path(path)
+    if place.is_dir() and place.suffix not in ENDINGS:
+        place = next((file for file in sorted(place.rglob("*")) if _ending(file) in ENDINGS), place)
+    return ENDINGS.get(_ending(place))
+
+
+def _ending(path: Path) -> str:
+    name = path.with_suffix("") if path.suffix in COMPRESSED else path
+    return name.suffix.lower()

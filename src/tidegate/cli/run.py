@@ -1,0 +1,25 @@
+"""``tidegate run``: runs a pipeline until its input ends or it is stopped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--once", is_flag=True, help="Take what there is now, then end.")
+@click.option("--flush", is_flag=True, help="At the end, emit the open state windows.")
+@click.option("--drain", is_flag=True, help="At the end, emit every open window.")
+def run(file: Path, once: bool, flush: bool, drain: bool) -> None:
+    """Run the pipeline in FILE; Ctrl-C or SIGTERM ends it after the batch in hand."""
+    if flush and drain:
+        raise click.UsageError("--drain emits all that --flush does: give one of them.")
+    from tidegate.cli.pipeline import Ending, run_pipeline
+    from tidegate.cli.progress import progress_for
+    from tidegate.config import load_config
+
+    ending = Ending.DRAIN if drain else Ending.FLUSH if flush else Ending.KEEP
+    with progress_for() as progress:
+        run_pipeline(load_config(file), progress, ending=ending, once=once)

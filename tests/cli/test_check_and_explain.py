@@ -1,0 +1,183 @@
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+from click.testing import CliRunner
+
+from tidegate.cli import main
+
+SQL = "SELECT v, count(*) AS n FROM s GROUP BY tumblingwindow('ss', 10), v"
+SCHEMA = "ts TIMESTAMP, v INT"
+PIPELINE = '''\
+[pipeline]
+checkpoint = "checkpoint"
+
+[sources.s]
+format = "json"
+path = "in"
+schema = "ts TIMESTAMP, v INT"
+
+[transforms.counts]
+sql = """
+SELECT v, count(*) AS n
+FROM s GROUP BY tumblingwindow('ss', 10), v
+"""
+event_time_field = "ts"
+
+[sinks.out]
+from = "counts"
+format = "console"
+'''
+
+
+@pytest.fixture
+def pipeline(tmp_path):
+    def write(old="", new=""):
+        assert old in PIPELINE
+        file = tmp_path / "pipeline.toml"
+        file.write_text(PIPELINE.replace(old, new))
+        return str(file)
+
+    return write
+
+
+def tidegate(*arguments):
+    return CliRunner().invoke(main, arguments)
+
+
+def test_a_right_pipeline_is_ok(pipeline):
+    result = tidegate("check", pipeline())
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "counts: ok\n", "")
+
+
+def test_a_mistake_in_sql_is_shown_at_its_line_of_the_pipeline_file(pipeline):
+    result = tidegate("check", pipeline("tumblingwindow('ss', 10)", "tumblingwindow('ss')"))
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr.startswith(
+        "pipeline.toml, transforms.counts.sql, line 12, column 17: tumblingwindow takes "
+    )
+    assert "\n  12 | FROM s GROUP BY tumblingwindow('ss'), v\n" in result.stderr
+
+
+def test_a_setting_that_names_no_column_is_shown_at_its_line(pipeline):
+    result = tidegate("check", pipeline('"ts"\n', '"tss"\n'))
+    assert result.exit_code == 1
+    assert result.stderr.startswith("pipeline.toml, line 14: transforms.counts: event_time_field")
+    assert '\n  14 | event_time_field = "tss"\n' in result.stderr
+
+
+def test_all_wrong_transforms_are_told(pipeline):
+    second = '[transforms.more]\nsql = "SELECT 1 FROM t"\n[sinks.more]\nfrom = "more"\n'
+    file = pipeline("[sinks.out]", f'{second}format = "console"\n[sinks.out]')
+    with open(file) as lines:
+        text = lines.read().replace("'ss', 10", "'ss'")
+    with open(file, "w") as lines:
+        lines.write(text)
+    result = tidegate("check", file)
+    assert result.exit_code == 1
+    assert "transforms.counts.sql" in result.stderr
+    assert "transforms.more.sql" in result.stderr
+
+
+def test_a_wrong_key_is_told_without_a_traceback(pipeline):
+    result = tidegate("check", pipeline("event_time_field", "event_time_feild"))
+    assert result.exit_code == 1
+    assert "there is no key event_time_feild" in result.stderr
+    assert "Did you mean event_time_field?" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_missing_file_is_told():
+    result = tidegate("check", "nowhere.toml")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("nowhere.toml: there is no such file")
+
+
+def test_a_bare_statement_is_explained():
+    result = tidegate("explain", "--sql", SQL, "--schema", SCHEMA, "--set", "event_time_field=ts")
+    assert result.exit_code == 0
+    assert "Logical plan" in result.stdout
+    assert "ts, by the setting event_time_field" in result.stdout
+
+
+def test_a_statement_may_stand_in_a_file_of_sql(tmp_path):
+    file = tmp_path / "counts.sql"
+    file.write_text(SQL.replace("'ss', 10", "'ss'"))
+    result = tidegate("check", str(file))
+    assert result.exit_code == 1
+    assert result.stderr.startswith("counts.sql, line 1, column 41:")
+
+
+def test_a_plan_is_told_as_json_too():
+    result = tidegate("explain", "--sql", SQL, "--schema", SCHEMA, "--json")
+    answer = json.loads(result.stdout)
+    assert answer["name"] == "query"
+    assert answer["statement"] == SQL
+
+
+def test_a_pipeline_is_explained_transform_by_transform(pipeline):
+    result = tidegate("explain", pipeline())
+    assert result.exit_code == 0
+    assert "Physical plan" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        ([], "Give a pipeline file, or a statement with --sql."),
+        (["--sql", SQL, "pipeline.toml"], "Give a pipeline file, or a statement with --sql."),
+        (["--set", "a=1", "pipeline.toml"], "--schema and --set go with a statement"),
+        (["--sql", SQL, "--set", "lag"], "write KEY=VALUE"),
+        (["--sql", SQL, "--schema", "t=v INT"], "the statement names s only"),
+    ],
+)
+def test_a_wrong_call_is_a_usage_error(arguments, what):
+    result = tidegate("check", *arguments)
+    assert result.exit_code == 2
+    assert what in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (["--schema", "v INTT"], "--schema: INTT is no type of Spark SQL: did you mean INT?"),
+        (["--set", "watermark_lagg=5m"], "Did you mean watermark_lag?"),
+        (["--set", "max_groups=0"], "max_groups = 0: it must be greater than 0"),
+    ],
+)
+def test_a_wrong_schema_or_setting_is_told(arguments, what):
+    result = tidegate("check", "--sql", SQL, *arguments)
+    assert result.exit_code == 1
+    assert what in result.stderr
+
+
+def test_the_version_is_told():
+    result = tidegate("--version")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("tidegate, version ")
+
+
+def test_the_commands_are_listed_in_the_order_in_which_one_needs_them():
+    _, _, listed = tidegate("--help").stdout.partition("Commands:\n")
+    names = [line.split()[0] for line in listed.splitlines()]
+    assert names == ["check", "explain", "run", "sql", "test", "demo"]
+
+
+@pytest.mark.parametrize("command", ["check", "explain"])
+def test_check_and_explain_answer_in_under_a_second_and_leave_spark_alone(command, pipeline):
+    code = (
+        "import sys\n"
+        "from tidegate.cli import main\n"
+        f"main(['{command}', {pipeline()!r}], standalone_mode=False)\n"
+        "sys.exit(any(name.partition('.')[0] in ('pyspark', 'py4j') for name in sys.modules))\n"
+    )
+    seconds = []
+    for _ in range(3):
+        started = time.perf_counter()
+        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+        seconds.append(time.perf_counter() - started)
+    # The quickest of three: the machine may be busy with something else.
+    assert min(seconds) < 1
