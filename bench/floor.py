@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bench.contenders import per_window_and_key
@@ -20,18 +21,21 @@ WINDOW_SECONDS = 10
 def floor(harness: Harness) -> Report:
     """Median duration of a batch (Spark's ``triggerExecution``), ours over Spark's own."""
     batches = LEFT_OUT + 40
-    question = per_window_and_key(
-        "floor",
-        Workload(
-            name="floor",
-            rows=batches * 1_000,
-            files=batches,
-            span_seconds=batches * WINDOW_SECONDS,
-            key="pmod(xxhash64(id, 'key'), 100)",
+    question = replace(
+        per_window_and_key(
+            "floor",
+            Workload(
+                name="floor",
+                rows=batches * 1_000,
+                files=batches,
+                span_seconds=batches * WINDOW_SECONDS,
+                key="pmod(xxhash64(id, 'key'), 100)",
+            ),
+            sql=f"tumblingwindow('ss', {WINDOW_SECONDS})",
+            window=_window,
+            lag=0,
         ),
-        sql=f"tumblingwindow('ss', {WINDOW_SECONDS})",
-        window=_window,
-        lag=0,
+        changelog=True,
     )
     measured = measure(
         harness,

@@ -37,8 +37,12 @@ class Harness:
     def spark(self) -> SparkSession:
         """The one session of the run."""
         if self._spark is None:
+            # A heap that shrinks and grows again between two runs would be paid by the second.
             self._spark = start_session(
-                driver_memory="8g", shuffle_partitions=2, scratch=self.scratch
+                driver_memory="8g",
+                shuffle_partitions=2,
+                scratch=self.scratch,
+                java_options="-Xms8g",
             )
         return self._spark
 

@@ -21,12 +21,13 @@ SETTINGS = {
     "spark.sql.streaming.numRecentProgressUpdates": "1000",
     # Spark's own operator at its best here; see "How Spark is tuned" in README.md.
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
 }
 
 
-def start_session(*, driver_memory: str, shuffle_partitions: int, scratch: Path) -> SparkSession:
+def start_session(
+    *, driver_memory: str, shuffle_partitions: int, scratch: Path, java_options: str = ""
+) -> SparkSession:
     """A fresh ``local[2]`` session; its temporary files go below ``scratch``."""
     ensure_java()
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -36,8 +37,7 @@ def start_session(*, driver_memory: str, shuffle_partitions: int, scratch: Path)
         SparkSession.builder.master("local[2]")
         .appName("tidegate-bench")
         .config("spark.driver.memory", driver_memory)
-        # A heap that shrinks and grows again between two runs would be paid by the second.
-        .config("spark.driver.extraJavaOptions", f"-Xms{driver_memory}")
+        .config("spark.driver.extraJavaOptions", java_options)
         .config("spark.sql.shuffle.partitions", shuffle_partitions)
         .config("spark.local.dir", str(scratch / "spark-local"))
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
