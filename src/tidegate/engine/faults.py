@@ -1,0 +1,30 @@
+"""Fault points: named places between two writes of a batch where a test can kill the process.
+
+``TIDEGATE_FAULT=after_segment:3`` kills this process with SIGKILL when epoch 3 reaches that place.
+Without the variable a fault point costs one look into an empty value.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+# In the order in which a batch reaches them.
+FAULT_POINTS = (
+    "before_segment",
+    "after_segment",
+    "after_results",
+    "after_side_output",
+    "after_merge",
+    "after_manifest",
+    "after_clean_up",
+)
+
+_FAULT = os.environ.get("TIDEGATE_FAULT", "")
+
+
+def fault_point(name: str, epoch: int) -> None:
+    """Die here if the environment says so."""
+    assert name in FAULT_POINTS, f"{name} is no fault point"
+    if f"{name}:{epoch}" == _FAULT:
+        os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,137 @@
+"""Finishing: from the groups of closed windows to the rows of the result.
+
+Evaluate the accumulators, HAVING, LIMIT and ORDER BY within each window, and the select list. All
+kinds of windows end here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions
+
+from tidegate.engine.partials import END, START
+from tidegate.plan.logical import FilterStage
+from tidegate.plan.physical import (
+    PhysicalFilter,
+    PhysicalLimit,
+    PhysicalOrder,
+    PhysicalProject,
+    PhysicalStreamingAggregation,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
+
+    from tidegate.plan.physical import PhysicalPlan
+    from tidegate.plan.statement import OrderItem
+
+RANK = "_rank"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finisher:
+    """The part of a plan above its windows, with the types that Spark gives its aggregates."""
+
+    plan: PhysicalPlan
+    aggregation: PhysicalStreamingAggregation
+    types: Mapping[str, DataType]
+
+    def finish(self, groups: DataFrame, epoch: int) -> DataFrame:
+        """Return the rows of the result for groups of closed windows.
+
+        Args:
+            groups: ``_start_us``, ``_end_us``, keys and merged state columns.
+            epoch: the value of ``emit_epoch()``.
+        """
+        closed = groups.selectExpr(*self._closed_columns(epoch))
+        having = self._predicate(FilterStage.HAVING)
+        if having is not None:
+            closed = closed.where(having)
+        closed = self._limited(closed)
+        closed = self._ordered(closed)
+        project = self.plan.find(PhysicalProject)
+        assert project is not None, "every plan has a projection"
+        return closed.select(
+            *(functions.expr(item.expression.sql).alias(item.name) for item in project.items)
+        )
+
+    def _closed_columns(self, epoch: int) -> list[str]:
+        plan_id = self.plan.plan_id
+        columns = [
+            f"timestamp_micros({START}) AS _start",
+            f"timestamp_micros({END}) AS _end",
+            f"md5(concat_ws('|', '{plan_id}', {START}, {END})) AS _id",
+            f"{epoch}L AS _epoch",
+            *(key.name for key in self.aggregation.keys),
+        ]
+        for accumulator in self.aggregation.accumulators:
+            name = accumulator.aggregate.name
+            value = accumulator.evaluate
+            if name in self.types:
+                value = f"CAST({value} AS {self.types[name].simpleString()})"
+            columns.append(f"{value} AS {name}")
+        return columns
+
+    def _predicate(self, stage: FilterStage) -> str | None:
+        filters = (node for node in self.plan.nodes() if isinstance(node, PhysicalFilter))
+        return next((node.predicate for node in filters if node.stage is stage), None)
+
+    def _limited(self, closed: DataFrame) -> DataFrame:
+        limit = self.plan.find(PhysicalLimit)
+        if limit is None:
+            return closed
+        order = self.plan.find(PhysicalOrder)
+        # Without ORDER BY any rows will do; the keys make it the same ones after a replay.
+        items = [_order_sql(item) for item in order.items] if order else []
+        keys = [key.name for key in self.aggregation.keys]
+        ranked = closed.selectExpr(
+            "*",
+            f"row_number() OVER (PARTITION BY _start, _end ORDER BY {', '.join([*items, *keys, '_end'])})"
+            f" AS {RANK}",
+        )
+        return ranked.where(f"{RANK} <= {limit.count}")
+
+    def _ordered(self, closed: DataFrame) -> DataFrame:
+        order = self.plan.find(PhysicalOrder)
+        if order is None:
+            return closed
+        # One partition and no sampling job: an ordered result is small, or nobody would read it.
+        windows = [functions.col("_end"), functions.col("_start")]
+        return closed.repartition(1).sortWithinPartitions(
+            *windows, *(_sort_column(item) for item in order.items)
+        )
+
+
+def native_types(rows: DataFrame, aggregation: PhysicalStreamingAggregation) -> dict[str, DataType]:
+    """Return the type that Spark itself gives each aggregate, by the aggregate's name.
+
+    Accumulators are evaluated to the same type: a decimal average keeps its scale, a sum its width.
+    """
+    types = {}
+    for accumulator in aggregation.accumulators:
+        aggregate = accumulator.aggregate
+        call = f"{aggregate.function}({', '.join(aggregate.args) or '*'})"
+        try:
+            schema = rows.groupBy().agg(functions.expr(call).alias("a")).schema
+        except AnalysisException:
+            # Not a function of Spark's: what the accumulator evaluates to is its type.
+            continue
+        types[aggregate.name] = schema["a"].dataType
+    return types
+
+
+def _order_sql(item: OrderItem) -> str:
+    direction = "DESC" if item.descending else "ASC"
+    return f"{item.expression.sql} {direction} NULLS {'FIRST' if item.nulls_first else 'LAST'}"
+
+
+def _sort_column(item: OrderItem) -> Column:
+    column = functions.expr(item.expression.sql)
+    if item.descending:
+        return column.desc_nulls_first() if item.nulls_first else column.desc_nulls_last()
+    return column.asc_nulls_first() if item.nulls_first else column.asc_nulls_last()

@@ -1,0 +1,26 @@
+"""Numbers that a Spark action counts on its way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Observation, functions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def observed(
+    frame: DataFrame, expressions: Mapping[str, str]
+) -> tuple[DataFrame, Callable[[], dict[str, Any]]]:
+    """Return the frame, watched, and a function that gives the numbers after the first action on
+    it.
+
+    Args:
+        frame: any frame.
+        expressions: aggregate expressions (Spark SQL text) by name.
+    """
+    observation = Observation()
+    columns = [functions.expr(sql).alias(name) for name, sql in expressions.items()]
+    return frame.observe(observation, *columns), lambda: observation.get

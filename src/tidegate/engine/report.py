@@ -1,0 +1,56 @@
+"""What a batch did, in numbers: the answer of ``step``, and what metrics and progress lines
+show."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """Rows by what became of them; ``partial`` rows are among the accumulated ones.
+
+    ``rows_in = accumulated + late + error + duplicate + evicted + filtered + outside_windows``
+    """
+
+    rows_in: int = 0
+    accumulated: int = 0
+    late: int = 0
+    error: int = 0
+    duplicate: int = 0
+    evicted: int = 0
+    filtered: int = 0
+    outside_windows: int = 0
+    partial: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        mine, theirs = asdict(self), asdict(other)
+        return Counts(**{name: mine[name] + theirs[name] for name in mine})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchReport(Counts):
+    """One batch: its counts, the watermark after it, what closed, and how long it took.
+
+    ``watermark_us`` is None before the first timed row; ``rows_out`` are the result rows after
+    HAVING and LIMIT; ``closed_windows`` are the distinct windows among the groups that closed,
+    before HAVING; ``open_from_us`` is the start of the oldest pane in the state, None when the
+    state is empty.
+    """
+
+    batch_id: int
+    epoch: int
+    clock_us: int | None
+    watermark_us: int | None
+    closed_windows: int = 0
+    rows_out: int = 0
+    state_rows: int = 0
+    segments: int = 0
+    open_from_us: int | None = None
+    duration_ms: int = 0
+
+    @property
+    def counts(self) -> Counts:
+        """Only the counts."""
+        names = asdict(Counts())
+        return Counts(**{name: getattr(self, name) for name in names})

@@ -1,0 +1,189 @@
+"""A running query: Spark's ``foreachBatch`` on one side, the stepper on the other."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from pyspark.errors import PySparkException
+
+from tidegate.engine.stepper import Stepper
+from tidegate.errors import ExecutionError, TidegateError
+from tidegate.time import format_time
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming import StreamingQuery
+
+    from tidegate.engine.job import Job
+    from tidegate.engine.report import BatchReport
+
+OnBatch: TypeAlias = "Callable[[BatchReport], object]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """How to start: the checkpoint, the trigger (``None``: as fast as possible), ``once`` reads
+    what is there."""
+
+    checkpoint: str
+    trigger: str | None = None
+    once: bool = False
+    name: str | None = None
+    on_batch: OnBatch | None = None
+
+
+class Run:
+    """A started query.
+
+    Attributes:
+        query: Spark's own handle.
+    """
+
+    def __init__(self, job: Job, rows: DataFrame, launch: Launch) -> None:
+        self._job = job
+        self._launch = launch
+        self._failure: Exception | None = None
+        self._stopping = threading.Event()
+        self._between_batches = threading.Condition()
+        self._in_batch = False
+        # The stepper belongs to the session of the batches, which Spark makes; a first look at the
+        # checkpoint here refuses one of another query before anything has started.
+        self._stepper = Stepper(job, launch.checkpoint, rows.sparkSession.newSession())
+        self._attached = False
+        writer = rows.writeStream.foreachBatch(self._batch).option(
+            "checkpointLocation", launch.checkpoint
+        )
+        if launch.name:
+            writer = writer.queryName(launch.name)
+        if launch.once:
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime=launch.trigger or "0 seconds")
+        self.query: StreamingQuery = writer.start()
+
+    @property
+    def watermark(self) -> str | None:
+        """The watermark as ISO 8601 UTC, None before the first timed row."""
+        watermark_us = self._stepper.state.watermark.watermark_us
+        return None if watermark_us is None else format_time(watermark_us)
+
+    @property
+    def open_windows(self) -> int:
+        """How many windows are open, by the bounds of the state: a window without rows between two
+        counts."""
+        state, grid = self._stepper.state, self._job.grid
+        if not state.segments:
+            return 0
+        first_us = min(segment.first_pane_us for segment in state.segments)
+        after_us = first_us if state.closed_us is None else max(first_us, state.closed_us)
+        last_us = max(grid.last_end(segment.last_pane_us) for segment in state.segments)
+        return max(0, (last_us - grid.next_end(after_us)) // grid.stride_us + 1)
+
+    @property
+    def status(self) -> dict[str, object]:
+        """Where the query stands: batch, watermark, totals by fate, size of the state."""
+        state = self._stepper.state
+        totals = {name: getattr(state.totals, name) for name in state.totals.__slots__}
+        return {
+            "name": self._launch.name,
+            "active": self.query.isActive,
+            "batch_id": state.batch_id,
+            "watermark": self.watermark,
+            "open_windows": self.open_windows,
+            "state_rows": sum(segment.rows for segment in state.segments),
+            "segments": len(state.segments),
+            **totals,
+        }
+
+    def stop(self, *, flush: bool = False, drain: bool = False) -> None:
+        """Let the batch in hand end and stop; all state is kept.
+
+        Args:
+            flush: besides, emit open state windows (other kinds have nothing to flush).
+            drain: besides, close and emit every window; later rows for them are late.
+
+        Raises:
+            TidegateError: the query had failed before.
+        """
+        del flush  # Windows on panes have nothing that a flush would emit.
+        self._stopping.set()
+        with self._between_batches:
+            self._between_batches.wait_for(lambda: not self._in_batch)
+        self.query.stop()
+        self._raise_failure()
+        if drain:
+            self._drain()
+
+    def await_termination(self, timeout: float | None = None) -> bool:
+        """Wait until the query ends by itself or by ``stop``; False when ``timeout`` seconds were
+        not enough.
+
+        Raises:
+            TidegateError: the query failed.
+        """
+        try:
+            ended = self.query.awaitTermination(timeout) if timeout is not None else None
+            if timeout is None:
+                self.query.awaitTermination()
+        except PySparkException as error:
+            self._raise_failure()
+            if not self._stopping.is_set():
+                raise ExecutionError(_short(error)) from error
+            return True
+        return True if timeout is None else bool(ended)
+
+    def drain(self) -> None:
+        """Close and emit every window of a query that has ended by itself (``once``)."""
+        self._drain()
+
+    def _drain(self) -> None:
+        assert not self.query.isActive, "a drain follows the last batch"
+        self._report(self._stepper.drain())
+
+    def _batch(self, rows: DataFrame, batch_id: int) -> None:
+        with self._between_batches:
+            if self._stopping.is_set():
+                # Nothing of this batch has been done: Spark replays it when the query starts again.
+                raise _Stopping
+            self._in_batch = True
+        try:
+            if not self._attached:
+                # From the first batch on the steps run in the session that Spark made for the
+                # batches.
+                self._stepper = Stepper(self._job, self._launch.checkpoint, rows.sparkSession)
+                self._attached = True
+            self._report(self._stepper.run(batch_id, rows))
+        except Exception as error:
+            self._failure = error
+            raise
+        finally:
+            with self._between_batches:
+                self._in_batch = False
+                self._between_batches.notify_all()
+
+    def _report(self, report: BatchReport | None) -> None:
+        if report is not None and self._launch.on_batch is not None:
+            self._launch.on_batch(report)
+
+    def _raise_failure(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is None:
+            return
+        if isinstance(failure, TidegateError):
+            raise failure
+        raise ExecutionError(
+            f"the query stopped in a batch: {_short(failure)}\n\nThe batch is run again when the query is started "
+            "again; nothing of it is in the results."
+        ) from failure
+
+
+class _Stopping(Exception):
+    """A batch came after ``stop`` was asked for."""
+
+
+def _short(error: Exception) -> str:
+    """The first lines of a message of Spark, without the Java stack."""
+    return str(error).split("\n\tat ")[0].split("JVM stacktrace:")[0].strip()

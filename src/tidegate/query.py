@@ -1,0 +1,374 @@
+"""The Python API: ``sql`` makes a ``Query`` of a statement, which explains, runs as a stream, or
+over a table.
+
+This is the place where the statement, the plan, the engine and the sinks meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from tidegate.config import read_settings
+from tidegate.engine.final import final_results
+from tidegate.engine.job import Job, Outlets, make_job
+from tidegate.engine.prepare import prepare
+from tidegate.engine.report import BatchReport
+from tidegate.engine.stepper import Stepper
+from tidegate.engine.stream import Launch, OnBatch, Run
+from tidegate.errors import ConfigError, ExecutionError, QueryError, Span
+from tidegate.io.sinks import CallbackSink, Sink, SinkLike, as_sink
+from tidegate.plan.explain import explain_json, explain_text
+from tidegate.plan.logical import LogicalPlan
+from tidegate.plan.physical import PhysicalPlan
+from tidegate.plan.planner import plan_query
+from tidegate.plan.rules import runnable
+from tidegate.plan.schema import parse_schema
+from tidegate.plan.settings import Settings
+from tidegate.plan.statement import Column, Relation
+from tidegate.session import local_session
+from tidegate.sql.bind import bind
+from tidegate.sql.parse import parse
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql.types import StructType
+
+
+def sql(
+    text: str,
+    *,
+    settings: Settings | Mapping[str, object] | None = None,
+    streams: Mapping[str, DataFrame | str] | None = None,
+    tables: Mapping[str, DataFrame] | None = None,
+    spark: SparkSession | None = None,
+    origin: str = "query",
+    **named: DataFrame | str,
+) -> Query:
+    """Return the query of a statement.
+
+    Args:
+        text: the statement.
+        settings: settings of a transform, e.g. ``{"watermark_lag": "5s"}``.
+        streams: streaming DataFrames by the name that the statement uses; a DDL schema (text) is
+            enough to explain, for ``batch`` and for a stepper.
+        tables: static DataFrames to join.
+        spark: the session, needed when no DataFrame is given.
+        origin: where the statement stands, for messages.
+        named: streams and tables by name: a static DataFrame is a table if there is a stream beside
+            it.
+
+    Raises:
+        QueryError: the statement is refused.
+        ConfigError: a setting is refused.
+    """
+    sources = _sources(streams or {}, tables or {}, named)
+    typed = settings if isinstance(settings, Settings) else read_settings(settings or {})
+    statement = parse(text, origin)
+    bound = bind(statement, sources.relations(), typed)
+    logical, physical = plan_query(bound, typed)
+    return Query(logical=logical, physical=physical, sources=sources, spark=spark)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """What the names of a statement stand for."""
+
+    streams: Mapping[str, DataFrame | str]
+    tables: Mapping[str, DataFrame]
+
+    def relations(self) -> list[Relation]:
+        """Return the relations for the binder."""
+        return [
+            *(Relation(name=n, columns=_columns(n, v)) for n, v in self.streams.items()),
+            *(
+                Relation(name=n, columns=_columns(n, v), streaming=False)
+                for n, v in self.tables.items()
+            ),
+        ]
+
+    def session(self) -> SparkSession | None:
+        """Return the session of the first DataFrame."""
+        frames = [
+            v for v in (*self.streams.values(), *self.tables.values()) if not isinstance(v, str)
+        ]
+        return frames[0].sparkSession if frames else None
+
+
+class Query:
+    """A planned statement. Nothing has started yet; ``explain`` needs no Spark."""
+
+    def __init__(
+        self,
+        *,
+        logical: LogicalPlan,
+        physical: PhysicalPlan,
+        sources: Sources,
+        spark: SparkSession | None,
+    ) -> None:
+        self.logical = logical
+        self.physical = physical
+        self._sources = sources
+        self._given_spark = spark
+
+    def explain(self, form: Literal["text", "json"] = "text") -> Any:  # noqa: ANN401 - text or a dict
+        """Return both plans, as text or as a dict for JSON."""
+        make = explain_json if form == "json" else explain_text
+        return make(self.logical, self.physical)
+
+    @cached_property
+    def schema(self) -> StructType:
+        """The columns of every emission, in order: name and type.
+
+        Raises:
+            QueryError: Spark's analyzer refuses an expression.
+        """
+        rows = self._prepare(self._empty_sources())
+        job = self._job(rows, Outlets(results=_nowhere), partitions=1)
+        return final_results(rows, job).schema
+
+    def start(
+        self,
+        *,
+        sink: SinkLike,
+        checkpoint: str,
+        late: SinkLike | None = None,
+        errors: SinkLike | None = None,
+        trigger: str | None = None,
+        once: bool = False,
+        name: str | None = None,
+        on_batch: OnBatch | None = None,
+    ) -> Run:
+        """Start the query as a stream and return its handle.
+
+        Args:
+            sink: where results go: a sink, a function of (frame, epoch), a folder for Parquet, or
+                ``console``. checkpoint: the folder of Spark's progress and of the state; a restart
+                goes on from it. late: where late rows go; without it they are counted. errors:
+                where rows with an error go; without it they are counted. trigger: the interval of
+                batches, e.g. ``1s``; as fast as possible without. once: read what is there, then
+                end. name: the name of the query in Spark. on_batch: called with a ``BatchReport``
+                after each batch.
+
+        Raises:
+            ConfigError: the stream is no streaming DataFrame.
+            QueryError: Spark's analyzer refuses an expression.
+            StateError: the checkpoint holds the state of another query.
+            ExecutionError: the engine does not run this plan yet.
+        """
+        stream = self._sources.streams.get(self.physical.query.source.name)
+        if stream is None or isinstance(stream, str) or not stream.isStreaming:
+            raise ConfigError(
+                f"{self.physical.query.source.name} is not a streaming DataFrame\n\nGive one of "
+                "spark.readStream to tidegate.sql(..), or use query.batch(..) for a table."
+            )
+        side = {
+            kind: as_sink(value)
+            for kind, value in (("late", late), ("error", errors))
+            if value is not None
+        }
+        rows = self._prepare(self._frames(), keep_rows=bool(side))
+        job = self._job(rows, _outlets(as_sink(sink), side), partitions=_parallelism(rows))
+        launch = Launch(
+            checkpoint=checkpoint, trigger=trigger, once=once, name=name, on_batch=on_batch
+        )
+        return Run(job, rows, launch)
+
+    def batch(self, **frames: DataFrame) -> DataFrame:
+        """Return the final answers over tables: what the stream gives once every window has closed.
+
+        Args:
+            frames: static DataFrames by the names of the statement; those given to ``sql`` are used
+                for the rest.
+
+        Raises:
+            ConfigError: the stream is missing or is not static.
+            ExecutionError: the engine does not run this plan yet, or it is in processing time.
+        """
+        given = {**self._frames(), **frames}
+        name = self.physical.query.source.name
+        if name not in given or given[name].isStreaming:
+            raise ConfigError(
+                f"batch needs a static DataFrame\n\nWrite query.batch({name}=spark.read...)."
+            )
+        rows = self._prepare(given)
+        return final_results(
+            rows, self._job(rows, Outlets(results=_nowhere), partitions=_parallelism(rows))
+        )
+
+    def stepper(self, *, checkpoint: str, partitions: int) -> CaseStepper:
+        """Return a stepper: batches are handed to the step by hand, no streaming query is
+        started."""
+        return CaseStepper(self, checkpoint=checkpoint, partitions=partitions)
+
+    def _job(self, rows: DataFrame, outlets: Outlets, partitions: int) -> Job:
+        return make_job(self.physical, rows, outlets, partitions)
+
+    def _prepare(self, frames: Mapping[str, DataFrame], **options: Any) -> DataFrame:  # noqa: ANN401
+        from pyspark.errors import AnalysisException
+
+        reason = runnable(self.physical)
+        if reason is not None:
+            raise ExecutionError(reason)
+        needed = {r.name for r in (self.physical.query.source, *self.physical.query.tables)}
+        used = {name: frame for name, frame in frames.items() if name in needed}
+        try:
+            return prepare(self.physical, used, **options)
+        except AnalysisException as error:
+            raise self._refused(error) from error
+
+    def _refused(self, error: Exception) -> QueryError:
+        """Spark's refusal, with the place in the statement that it is about where we can tell."""
+        statement = self.physical.query.statement
+        places = [
+            *(key.expression for key in self.physical.query.keys),
+            *(argument.expression for argument in self.physical.query.arguments),
+            *([statement.where] if statement.where else []),
+        ]
+        message = str(error).split("; line ")[0].split("\n")[0]
+        place = next((p for p in places if p.sql in message), None)
+        return QueryError(
+            f"Spark refuses the statement: {message}",
+            sql=statement.text,
+            span=place.span if place else Span(0, len(statement.text.split("\n")[0])),
+            mend="Mend the expression; its functions and types are those of Spark SQL.",
+            origin=statement.origin,
+        )
+
+    def _frames(self) -> dict[str, DataFrame]:
+        streams = {n: v for n, v in self._sources.streams.items() if not isinstance(v, str)}
+        return {**streams, **self._sources.tables}
+
+    def _empty_sources(self) -> dict[str, DataFrame]:
+        spark = self.spark
+        empty = {
+            name: spark.createDataFrame([], value if isinstance(value, str) else value.schema)
+            for name, value in self._sources.streams.items()
+        }
+        return {**empty, **self._sources.tables}
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session of the query."""
+        return self._given_spark or self._sources.session() or local_session()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideRecord:
+    """A row of side output as a stepper gives it."""
+
+    kind: str
+    reason: str
+    late_by_ms: int | None
+    original: dict[str, object] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What one step gave."""
+
+    report: BatchReport
+    rows: Sequence[Row]
+    side: Sequence[SideRecord]
+
+
+class CaseStepper:
+    """Drives a query batch by batch over a checkpoint, collecting what each step gives."""
+
+    def __init__(self, query: Query, *, checkpoint: str, partitions: int) -> None:
+        self._query = query
+        self._rows: list[Row] = []
+        self._side: list[SideRecord] = []
+        sinks = {kind: CallbackSink(self._take_side) for kind in ("late", "error")}
+        outlets = _outlets(CallbackSink(self._take_rows), sinks)
+        rows = query._prepare(query._empty_sources(), keep_rows=True, clock_sql="0L")
+        self._stepper = Stepper(query._job(rows, outlets, partitions), checkpoint, query.spark)
+
+    def batch(self, frame: DataFrame, clock_us: int) -> Outcome:
+        """Run the step of the next batch on rows of the stream at a clock."""
+        name = self._query.physical.query.source.name
+        sources = {**self._query._empty_sources(), name: frame}
+        rows = self._query._prepare(sources, keep_rows=True, clock_sql=f"{clock_us}L")
+        return self._outcome(self._stepper.run(self._next, rows))
+
+    def clock(self, clock_us: int) -> Outcome:
+        """Let time pass without rows."""
+        return self._outcome(self._stepper.run(self._next, None, clock_us))
+
+    def drain(self) -> Outcome:
+        """Close and emit every window."""
+        return self._outcome(self._stepper.drain())
+
+    def flush(self) -> Outcome:
+        """Emit open state windows: windows on panes have none, so nothing happens."""
+        return self._outcome(self._stepper.run(self._next, None))
+
+    def close(self) -> None:
+        """Let go; the checkpoint stays."""
+
+    @property
+    def _next(self) -> int:
+        return self._stepper.state.batch_id + 1
+
+    def _outcome(self, report: BatchReport | None) -> Outcome:
+        assert report is not None, "the next batch is never a replay"
+        outcome = Outcome(report=report, rows=tuple(self._rows), side=tuple(self._side))
+        self._rows.clear()
+        self._side.clear()
+        return outcome
+
+    def _take_rows(self, frame: DataFrame, epoch: int) -> None:
+        del epoch
+        self._rows.extend(frame.collect())
+
+    def _take_side(self, frame: DataFrame, epoch: int) -> None:
+        del epoch
+        for record in frame.select("kind", "reason", "late_by_ms", "original_event").collect():
+            original = record["original_event"]
+            self._side.append(
+                SideRecord(
+                    kind=record["kind"],
+                    reason=record["reason"],
+                    late_by_ms=record["late_by_ms"],
+                    original=original.asDict() if original is not None else None,
+                )
+            )
+
+
+def _sources(
+    streams: Mapping[str, DataFrame | str],
+    tables: Mapping[str, DataFrame],
+    named: Mapping[str, DataFrame | str],
+) -> Sources:
+    streaming = {n: v for n, v in named.items() if isinstance(v, str) or v.isStreaming}
+    static: dict[str, Any] = {n: v for n, v in named.items() if n not in streaming}
+    if not streams and not streaming:
+        # Only tables: the statement is for batch(), and its FROM is taken as the stream.
+        streaming, static = static, {}
+    return Sources(streams={**streams, **streaming}, tables={**tables, **static})
+
+
+def _columns(name: str, value: DataFrame | str) -> tuple[Column, ...]:
+    if not isinstance(value, str):
+        return tuple(
+            Column(name=field.name, type=field.dataType.simpleString().upper())
+            for field in value.schema.fields
+        )
+    try:
+        return parse_schema(value)
+    except ValueError as error:
+        raise ConfigError(f"schema of {name}: {error}") from error
+
+
+def _outlets(results: Sink, side: Mapping[str, Sink]) -> Outlets:
+    return Outlets(results=results.write, side={kind: sink.write for kind, sink in side.items()})
+
+
+def _parallelism(frame: DataFrame) -> int:
+    return frame.sparkSession.sparkContext.defaultParallelism
+
+
+def _nowhere(frame: DataFrame, epoch: int) -> None:
+    raise AssertionError("a batch query has no sink")
