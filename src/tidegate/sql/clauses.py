@@ -50,6 +50,12 @@ def check_expression(
                 span_of(each),
                 "Aggregate over the window of the query instead.",
             )
+        elif isinstance(each, (exp.Placeholder, exp.Parameter, exp.SessionParameter)):
+            raise Refusal(
+                "a parameter has no value here",
+                span_of(each),
+                "Write the value into the statement.",
+            )
         elif isinstance(each, exp.Anonymous):
             _check_call(each, clause, functions)
     return nested

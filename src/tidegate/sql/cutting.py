@@ -14,9 +14,9 @@ from tidegate.errors import Span
 from tidegate.plan.statement import Aggregate, Argument, Expression, Key
 from tidegate.sql.aggregates import AggregateCall, aggregate_call
 from tidegate.sql.functions import WINDOW_FUNCTIONS, Functions, is_unit_word, is_window_function
-from tidegate.sql.nodes import span_of
+from tidegate.sql.nodes import place_of, span_of
 from tidegate.sql.refusal import Refusal
-from tidegate.sql.scope import Scope
+from tidegate.sql.scope import Scope, quoted
 from tidegate.sql.source import Source, subtree
 
 # Returns the text of the select item that a column's name means in a clause, or None.
@@ -91,7 +91,7 @@ class Cutter:
                 )
             if is_unit_word(each):
                 return self.source.slice(each)
-            if isinstance(each, _NO_VALUES) or not _is_placed(each):
+            if isinstance(each, _NO_VALUES) or place_of(each) is None:
                 return None
             key = self._key_of(each)
             if key is not None:
@@ -99,7 +99,7 @@ class Cutter:
             call = aggregate_call(each, self.functions)
             return self._aggregate(each, call).name if call else None
 
-        return self.source.rewrite(node, replace)
+        return self.source.rewrite(node, lambda each: self._as_field(each, replace(each)))
 
     def of_row(self, node: exp.Expr, alias_text: AliasText) -> str:
         """Return the text of an expression over row values and the window."""
@@ -118,13 +118,24 @@ class Cutter:
                 return self.argument(each).name
             return None
 
-        return self.source.rewrite(node, replace)
+        return self.source.rewrite(node, lambda each: self._as_field(each, replace(each)))
+
+    def _as_field(self, node: exp.Expr, text: str | None) -> str | None:
+        """Return the text that replaces a node; in ``struct(..)`` it keeps the name Spark gives it."""
+        call = node.parent
+        is_field = isinstance(call, exp.Anonymous) and call.name.lower() == "struct"
+        if text is None or not is_field or text == self.source.slice(node):
+            return text
+        field_name = f"col{node.index + 1}" if node.index is not None else "col1"
+        if isinstance(node, (exp.Column, exp.Dot)):
+            field_name = node.name
+        return f"{text} AS {quoted(field_name)}"
 
     def _is_row_value(self, node: exp.Expr, alias_text: AliasText) -> bool:
         if (
             isinstance(node, _NO_VALUES)
             or not isinstance(node, exp.Condition)
-            or not _is_placed(node)
+            or place_of(node) is None
         ):
             return False
         if isinstance(node, exp.If) and isinstance(node.parent, exp.Case):
@@ -207,7 +218,3 @@ class Cutter:
         ):
             return None
         return _IN_COLUMN + self.scope.resolve(node).identity
-
-
-def _is_placed(node: exp.Expr) -> bool:
-    return "span" in node.meta or "start" in node.meta or any(True for _ in node.iter_expressions())

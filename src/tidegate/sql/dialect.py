@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.spark import Spark
@@ -24,9 +24,12 @@ from tidegate.sql.nodes import (
     WindowClause,
     WindowParameter,
     mark,
+    place_of,
     span_of,
 )
 from tidegate.sql.refusal import Refusal
+
+Node = TypeVar("Node", bound=exp.Expr)
 
 # The window functions of StreamDialect, and those that users know from Flink and Calcite.
 STREAM_WINDOWS = (
@@ -117,6 +120,8 @@ class StreamParser(SparkParser):
     NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
         name: SparkParser.NO_PAREN_FUNCTION_PARSERS[name] for name in ("CASE", "IF")
     }
+    # list[0] is an element of a column, not an array that is written out.
+    ARRAY_CONSTRUCTORS: ClassVar[dict[str, type[exp.Expr]]] = {}
     FUNC_TOKENS = SparkParser.FUNC_TOKENS | {TokenType.SESSION}
     # GROUP BY window: the column of that name.
     QUERY_MODIFIER_TOKENS: ClassVar[set[TokenType]] = SparkParser.QUERY_MODIFIER_TOKENS - {
@@ -129,8 +134,29 @@ class StreamParser(SparkParser):
         start, end = (place.start, place.end + 1) if place else (0, len(self.sql))
         raise SyntaxRefusal(message, Span(start, end))
 
+    def expression(
+        self, instance: Node, token: Token | None = None, comments: list[str] | None = None
+    ) -> Node:
+        """Build a node; one that has no place of its own stands at the token just taken."""
+        node = super().expression(instance, token, comments)
+        if self._prev and place_of(node) is None:
+            mark(node, self._prev.start, self._prev.end + 1)
+        return node
+
     def _warn_unsupported(self) -> None:
         """Say nothing: statements that are not SELECT are refused with a message of their own."""
+
+    def _parse_types(
+        self,
+        check_func: bool = False,
+        schema: bool = False,
+        allow_identifiers: bool = True,
+        with_collation: bool = False,
+    ) -> exp.Expr | None:
+        # A type inside an expression is that of a literal, DATE '2026-01-01'; list[0] is a column's.
+        if check_func and self._next.token_type != TokenType.STRING:
+            return None
+        return super()._parse_types(check_func, schema, allow_identifiers, with_collation)
 
     def _parse_query_modifiers(self, this: Any) -> Any:
         this = super()._parse_query_modifiers(this)
@@ -216,7 +242,8 @@ class StreamParser(SparkParser):
             mark(this, this.meta["start"], self._prev.end + 1)
             if self._match(TokenType.OVER, advance=False) and self._over_a_stream_window(this):
                 return self._parse_stream_over(this)
-        begin = self._curr.start if this is None else span_of(this).start
+        given = place_of(this) if this is not None else None
+        begin = given[0] if given else self._curr.start if self._curr else 0
         window = super()._parse_window(this, alias)
         if window is not None and window is not this:
             mark(window, begin, self._prev.end + 1)
@@ -302,8 +329,8 @@ def _marking(name: str) -> Callable[..., Any]:
     @functools.wraps(inherited)
     def parse_and_mark(self: StreamParser, *args: Any, **kwargs: Any) -> Any:
         token = self._curr
-        given = args[0] if args and isinstance(args[0], exp.Expr) else None
-        begin = span_of(given).start if given is not None else token.start if token else 0
+        given = place_of(args[0]) if args and isinstance(args[0], exp.Expr) else None
+        begin = given[0] if given else token.start if token else 0
         node = inherited(self, *args, **kwargs)
         if isinstance(node, exp.Expr) and self._prev and self._prev.end >= begin:
             mark(node, begin, self._prev.end + 1)

@@ -58,16 +58,17 @@ def mark(node: exp.Expr, start: int, end: int) -> None:
 
 def span_of(node: exp.Expr) -> Span:
     """Return where a node stands: as marked, else where its own token and its children stand."""
-    place = _place(node)
+    place = place_of(node)
     assert place is not None, f"no place is known for {node!r}"
     return Span(*place)
 
 
-def _place(node: exp.Expr) -> tuple[int, int] | None:
+def place_of(node: exp.Expr) -> tuple[int, int] | None:
+    """Return the start and the end of a node, or None when it was never marked."""
     if _SPAN in node.meta:
         start, end = node.meta[_SPAN]
         return start, end
-    places = [place for child in node.iter_expressions() if (place := _place(child)) is not None]
+    places = [place for child in node.iter_expressions() if (place := place_of(child)) is not None]
     if "start" in node.meta:
         places.append((node.meta["start"], node.meta["end"] + 1))
     if not places:
