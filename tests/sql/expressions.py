@@ -1,4 +1,4 @@
-"""Scalar expressions over the columns of ``COLUMNS``, one of each way that Spark SQL has to write them."""
+"""Scalar expressions over ``COLUMNS``: one of each way that Spark SQL has to write them."""
 
 from __future__ import annotations
 

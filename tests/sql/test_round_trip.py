@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from sql.expressions import COLUMNS, EXPRESSIONS, VALUES
 from pyspark.sql import SparkSession
+
+from sql.expressions import COLUMNS, EXPRESSIONS, VALUES
 from tidegate.plan.settings import Settings
 from tidegate.plan.statement import BoundQuery, Relation
 from tidegate.sql.bind import bind

@@ -1,4 +1,4 @@
-"""The calls of aggregates: what they are given, and what stands around them (FILTER, IGNORE NULLS)."""
+"""The calls of aggregates: what they are given, and what stands around them."""
 
 from __future__ import annotations
 
@@ -33,12 +33,7 @@ def aggregate_call(node: exp.Expr, functions: Functions) -> AggregateCall | None
     Raises:
         Refusal: the aggregate is called in a way that does not work here.
     """
-    filter_, ignore_nulls, core = None, False, node
-    while isinstance(core, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)):
-        if isinstance(core, exp.Filter):
-            filter_ = core.expression.this
-        ignore_nulls = ignore_nulls or isinstance(core, exp.IgnoreNulls)
-        core = core.this
+    filter_, ignore_nulls, core = _unwrapped(node)
     if not isinstance(core, exp.Anonymous) or not functions.is_aggregate(core):
         if filter_ is not None:
             raise Refusal(
@@ -85,6 +80,17 @@ def aggregate_call(node: exp.Expr, functions: Functions) -> AggregateCall | None
     )
 
 
+def _unwrapped(node: exp.Expr) -> tuple[exp.Expr | None, bool, exp.Expr]:
+    """Return the predicate of FILTER, whether NULLs are ignored, and the call inside of both."""
+    filter_, ignore_nulls, core = None, False, node
+    while isinstance(core, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)):
+        if isinstance(core, exp.Filter):
+            filter_ = core.expression.this
+        ignore_nulls = ignore_nulls or isinstance(core, exp.IgnoreNulls)
+        core = core.this
+    return filter_, ignore_nulls, core
+
+
 def has_aggregate(node: exp.Expr, functions: Functions) -> bool:
     """Whether an aggregate is called somewhere in an expression."""
     return any(functions.is_aggregate(each) for each in subtree(node))
@@ -100,7 +106,8 @@ def _check_argument(argument: exp.Expr, name: str, functions: Functions) -> None
             )
         if is_window_function(node):
             raise Refusal(
-                f"{node.name}() stands inside the aggregate {name}, it is known only when the window closes",
+                f"{node.name}() stands inside the aggregate {name}, "
+                "it is known only when the window closes",
                 span_of(node),
                 "Use it outside of the call.",
             )

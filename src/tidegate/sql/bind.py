@@ -1,7 +1,7 @@
-"""From ``SelectStmt`` to ``BoundQuery``: names are looked up, and a statement is cut into its parts.
+"""From ``SelectStmt`` to ``BoundQuery``: names are looked up, a statement is cut into its parts.
 
-A grouped query is cut into group keys, aggregates and what is computed of both once a window closes; a
-row query into the values of a row. Every refusal that needs no event time is made here.
+A grouped query is cut into group keys, aggregates and what is computed of both once a window
+closes; a row query into the values of a row. Every refusal that needs no event time is made here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What may stand in a clause: known columns and functions, and aggregates and windows only at their places."""
+"""What may stand in a clause: known names, and aggregates and windows only at their places."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tidegate.sql.windows import window_call
 class Clause:
     """A clause: its name, what it may hold, and the names of the select list it may use.
 
-    ``streaming`` holds where the rows of a stream pass, so that no aggregate of Spark's may run there.
+    ``streaming`` holds where the rows of a stream pass, so that no aggregate may run there.
     """
 
     name: str
@@ -46,7 +46,8 @@ def check_expression(
             _check_column(each, clause, scope)
         elif isinstance(each, exp.Window) and clause.streaming:
             raise Refusal(
-                f"{each.this.name or 'this function'}(..) OVER (..) looks at the rows around, which a stream has not yet",
+                f"{each.this.name or 'this function'}(..) OVER (..) looks at the rows around, "
+                "which a stream does not have yet",
                 span_of(each),
                 "Aggregate over the window of the query instead.",
             )

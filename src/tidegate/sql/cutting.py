@@ -1,4 +1,4 @@
-"""Cuts expressions over a closed window into group keys, aggregates, row values and what is left over them.
+"""Cuts expressions over a closed window into keys, aggregates, row values and the rest over them.
 
 Equal parts are found by their canonical text, so each is computed once.
 """
@@ -121,7 +121,7 @@ class Cutter:
         return self.source.rewrite(node, lambda each: self._as_field(each, replace(each)))
 
     def _as_field(self, node: exp.Expr, text: str | None) -> str | None:
-        """Return the text that replaces a node; in ``struct(..)`` it keeps the name Spark gives it."""
+        """Return what replaces a node; in ``struct(..)`` it keeps the name that Spark gives it."""
         call = node.parent
         is_field = isinstance(call, exp.Anonymous) and call.name.lower() == "struct"
         if text is None or not is_field or text == self.source.slice(node):

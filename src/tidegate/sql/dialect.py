@@ -6,16 +6,15 @@ with, and every node learns where it stands.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Collection
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.spark import Spark
-from sqlglot.errors import ParseError
 from sqlglot.parsers.spark import SparkParser
 
 from tidegate.errors import Span
+from tidegate.sql.marks import MarkingParser, SyntaxRefusal
 from tidegate.sql.nodes import (
     EmitClause,
     OnClause,
@@ -24,12 +23,9 @@ from tidegate.sql.nodes import (
     WindowClause,
     WindowParameter,
     mark,
-    place_of,
     span_of,
 )
 from tidegate.sql.refusal import Refusal
-
-Node = TypeVar("Node", bound=exp.Expr)
 
 # The window functions of StreamDialect, and those that users know from Flink and Calcite.
 STREAM_WINDOWS = (
@@ -43,7 +39,7 @@ STREAM_WINDOWS = (
 )
 TIME_WINDOWS = ("tumble", "hop", "session")
 
-# Calls whose arguments are not a plain list, e.g. ``extract(HOUR FROM ts)``. All others stay as written.
+# Calls whose arguments are no plain list, e.g. ``extract(HOUR FROM ts)``.
 _CALLS_WITH_A_GRAMMAR = (
     "CAST",
     "TRY_CAST",
@@ -55,62 +51,8 @@ _CALLS_WITH_A_GRAMMAR = (
     "TRIM",
 )
 
-# The parser's methods whose result gets its place: from where they begin to the last token they took.
-_MARKED = (
-    "_parse_atom",
-    "_parse_bitwise",
-    "_parse_bracket",
-    "_parse_column",
-    "_parse_column_ops",
-    "_parse_comparison",
-    "_parse_conjunction",
-    "_parse_cte",
-    "_parse_cube_or_rollup",
-    "_parse_disjunction",
-    "_parse_equality",
-    "_parse_expression",
-    "_parse_factor",
-    "_parse_from",
-    "_parse_function_call",
-    "_parse_group",
-    "_parse_grouping_sets",
-    "_parse_having",
-    "_parse_hint",
-    "_parse_interval",
-    "_parse_join",
-    "_parse_lambda",
-    "_parse_lateral",
-    "_parse_limit",
-    "_parse_offset",
-    "_parse_order",
-    "_parse_ordered",
-    "_parse_primary",
-    "_parse_qualify",
-    "_parse_range",
-    "_parse_select",
-    "_parse_set_operations",
-    "_parse_sort",
-    "_parse_subquery",
-    "_parse_table",
-    "_parse_table_sample",
-    "_parse_term",
-    "_parse_type",
-    "_parse_unary",
-    "_parse_where",
-    "_parse_with",
-)
 
-
-class SyntaxRefusal(ParseError):
-    """A token that the grammar does not allow at its place."""
-
-    def __init__(self, message: str, span: Span) -> None:
-        super().__init__(message)
-        self.message = message
-        self.span = span
-
-
-class StreamParser(SparkParser):
+class StreamParser(MarkingParser):
     """Spark's grammar with windows over streams."""
 
     FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {}
@@ -121,27 +63,12 @@ class StreamParser(SparkParser):
         name: SparkParser.NO_PAREN_FUNCTION_PARSERS[name] for name in ("CASE", "IF")
     }
     # list[0] is an element of a column, not an array that is written out.
-    ARRAY_CONSTRUCTORS: ClassVar[dict[str, type[exp.Expr]]] = {}
+    ARRAY_CONSTRUCTORS: ClassVar[dict[str, type[exp.Func]]] = {}
     FUNC_TOKENS = SparkParser.FUNC_TOKENS | {TokenType.SESSION}
     # GROUP BY window: the column of that name.
     QUERY_MODIFIER_TOKENS: ClassVar[set[TokenType]] = SparkParser.QUERY_MODIFIER_TOKENS - {
         TokenType.WINDOW
     }
-
-    def raise_error(self, message: str, token: Token | None = None) -> None:
-        """Raise at once, with the place of the token that does not fit."""
-        place = token or self._curr or self._prev
-        start, end = (place.start, place.end + 1) if place else (0, len(self.sql))
-        raise SyntaxRefusal(message, Span(start, end))
-
-    def expression(
-        self, instance: Node, token: Token | None = None, comments: list[str] | None = None
-    ) -> Node:
-        """Build a node; one that has no place of its own stands at the token just taken."""
-        node = super().expression(instance, token, comments)
-        if self._prev and place_of(node) is None:
-            mark(node, self._prev.start, self._prev.end + 1)
-        return node
 
     def _warn_unsupported(self) -> None:
         """Say nothing: statements that are not SELECT are refused with a message of their own."""
@@ -153,12 +80,12 @@ class StreamParser(SparkParser):
         allow_identifiers: bool = True,
         with_collation: bool = False,
     ) -> exp.Expr | None:
-        # A type inside an expression is that of a literal, DATE '2026-01-01'; list[0] is a column's.
+        # A type in an expression is that of a literal, DATE '2026-01-01'; list[0] is none.
         if check_func and self._next.token_type != TokenType.STRING:
             return None
         return super()._parse_types(check_func, schema, allow_identifiers, with_collation)
 
-    def _parse_query_modifiers(self, this: Any) -> Any:
+    def _parse_query_modifiers(self, this: Any) -> Any:  # noqa: ANN401
         this = super()._parse_query_modifiers(this)
         while isinstance(this, exp.Select) and self._parse_stream_clause(this):
             this = super()._parse_query_modifiers(this)
@@ -193,7 +120,7 @@ class StreamParser(SparkParser):
             )
         select.set(key, clause)
 
-    def _parse_window_clause(self) -> Any:
+    def _parse_window_clause(self) -> Any:  # noqa: ANN401
         kind = self._next
         if not (kind and self._peek(2).token_type == TokenType.L_PAREN):
             return super()._parse_window_clause()
@@ -238,16 +165,11 @@ class StreamParser(SparkParser):
         return expression
 
     def _parse_window(self, this: exp.Expr | None, alias: bool = False) -> exp.Expr | None:
-        if isinstance(this, exp.Anonymous) and "start" in this.meta:
+        is_call = isinstance(this, exp.Anonymous) and self._match(TokenType.OVER, advance=False)
+        if is_call and isinstance(this, exp.Anonymous) and self._over_a_stream_window(this):
             mark(this, this.meta["start"], self._prev.end + 1)
-            if self._match(TokenType.OVER, advance=False) and self._over_a_stream_window(this):
-                return self._parse_stream_over(this)
-        given = place_of(this) if this is not None else None
-        begin = given[0] if given else self._curr.start if self._curr else 0
-        window = super()._parse_window(this, alias)
-        if window is not None and window is not this:
-            mark(window, begin, self._prev.end + 1)
-        return window
+            return self._parse_stream_over(this)
+        return super()._parse_window(this, alias)
 
     def _over_a_stream_window(self, call: exp.Anonymous) -> bool:
         return (
@@ -321,26 +243,6 @@ class StreamParser(SparkParser):
     def _peek(self, ahead: int) -> Token:
         index = self._index + ahead
         return self._tokens[index] if index < len(self._tokens) else self._tokens[-1]
-
-
-def _marking(name: str) -> Callable[..., Any]:
-    inherited = getattr(SparkParser, name)
-
-    @functools.wraps(inherited)
-    def parse_and_mark(self: StreamParser, *args: Any, **kwargs: Any) -> Any:
-        token = self._curr
-        given = place_of(args[0]) if args and isinstance(args[0], exp.Expr) else None
-        begin = given[0] if given else token.start if token else 0
-        node = inherited(self, *args, **kwargs)
-        if isinstance(node, exp.Expr) and self._prev and self._prev.end >= begin:
-            mark(node, begin, self._prev.end + 1)
-        return node
-
-    return parse_and_mark
-
-
-for _name in _MARKED:
-    setattr(StreamParser, _name, _marking(_name))
 
 
 class StreamDialect(Spark):

@@ -93,7 +93,8 @@ def read_unit(word: str, span: Span) -> TimeUnit:
         raise Refusal(
             f"{word!r} is not a unit of time",
             span,
-            "Write one of 'dd' (days), 'hh' (hours), 'mi' (minutes), 'ss' (seconds) and 'ms' (milliseconds).",
+            "Write one of 'dd' (days), 'hh' (hours), 'mi' (minutes), 'ss' (seconds) and "
+            "'ms' (milliseconds).",
         )
     return unit
 

@@ -49,7 +49,7 @@ class Functions:
             suggestion(
                 name,
                 self.names,
-                otherwise="Write one of Spark's functions; one of your own must be registered under this name.",
+                otherwise="Write one of Spark's functions, or register one by this name.",
             ),
         )
 
@@ -68,7 +68,7 @@ def is_window_function(node: exp.Expr) -> bool:
 
 
 def is_unit_word(node: exp.Expr) -> bool:
-    """Whether a column is no column but the unit of a call such as ``timestampadd(HOUR, 1, ts)``."""
+    """Whether a column is no column but a unit, as in ``timestampadd(HOUR, 1, ts)``."""
     call = node.parent
     return (
         isinstance(call, exp.Anonymous)

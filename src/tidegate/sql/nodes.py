@@ -21,7 +21,7 @@ class StreamOver(exp.Expression):
 
 
 class WindowParameter(exp.Expression):
-    """``NAME expression`` in a WINDOW or WATERMARK clause; ``this`` is the name, '' when there is none."""
+    """``NAME expression`` in a WINDOW or WATERMARK clause; ``this`` is the name, or ''."""
 
     arg_types = {"this": True, "expression": True}  # noqa: RUF012
 

@@ -34,7 +34,7 @@ def cut(select: exp.Select, statement: SelectStmt, cutter: Cutter) -> Outputs:
     """Return the outputs of a statement; keys, aggregates and row values gather in ``cutter``.
 
     Raises:
-        Refusal: something in them is neither aggregated nor a group key, or two columns have one name.
+        Refusal: a column is neither aggregated nor a group key, or two results have one name.
     """
     key_nodes = [node for node in group_nodes(select) if not window_call(node)]
     for node in key_nodes:
@@ -69,7 +69,7 @@ def cut(select: exp.Select, statement: SelectStmt, cutter: Cutter) -> Outputs:
 
 
 class _Writer:
-    """Writes expressions over the names of a closed window; ``star`` is set by a ``*`` not known yet."""
+    """Writes expressions over the names of a closed window; an unknown ``*`` sets ``star``."""
 
     def __init__(self, cutter: Cutter, nodes: Sequence[exp.Expr], *, is_grouped: bool) -> None:
         self.star = False
@@ -101,7 +101,7 @@ class _Writer:
         )
 
     def order(self, node: exp.Expr) -> str:
-        """Return an item of ORDER BY; a name means an item of the select list first, a number its place."""
+        """Return an ORDER BY item; a name is first one of the select list, a number a place."""
         ordinal = self._ordinal(node)
         if ordinal is not None:
             return self._text(ordinal, lambda _: None)
@@ -188,7 +188,8 @@ def _key_expression(node: exp.Expr, select: exp.Select, cutter: Cutter) -> exp.E
         expression = _aliased(node, select.expressions, cutter) or node
     if has_aggregate(expression, cutter.functions):
         raise Refusal(
-            f"{cutter.source.slice(node)} in GROUP BY is an aggregate, groups are made before it is known",
+            f"{cutter.source.slice(node)} in GROUP BY is an aggregate, "
+            "groups are made before it is known",
             span_of(node),
             "Group by columns of the stream.",
         )

@@ -113,7 +113,7 @@ def _statement(source: Source, select: exp.Select, origin: str) -> SelectStmt:
 
 
 def streams_of(select: exp.Expr) -> list[Expression]:
-    """Return the names of streams and tables that are read, in the order of the text, without CTEs."""
+    """Return the names of streams and tables that are read (no CTEs), in the text's order."""
     names = []
     for table in select.find_all(exp.Table):
         if isinstance(table.this, exp.Identifier) and not _is_cte(table):

@@ -14,7 +14,10 @@ from tidegate.sql.refusal import Refusal
 from tidegate.sql.source import subtree
 from tidegate.sql.windows import window_call
 
-_NO_WINDOW_MEND = "Add one, e.g. GROUP BY tumblingwindow('ss', 10) or WINDOW TUMBLING (SIZE INTERVAL '10' SECOND)."
+_NO_WINDOW_MEND = (
+    "Add one, e.g. GROUP BY tumblingwindow('ss', 10) or "
+    "WINDOW TUMBLING (SIZE INTERVAL '10' SECOND)."
+)
 
 
 def check_places(select: exp.Select, functions: Functions) -> None:
@@ -56,7 +59,7 @@ def misplaced(call: exp.Anonymous, clause: str) -> Refusal:
     return Refusal(
         f"{shown} stands in {clause}, a window stands in GROUP BY",
         span_of(call),
-        f"Write GROUP BY {shown}(..); in the select list its bounds are window_start() and window_end().",
+        f"Write GROUP BY {shown}(..); its bounds are window_start() and window_end().",
     )
 
 
@@ -85,7 +88,7 @@ def _no_window(select: exp.Select, functions: Functions) -> Refusal:
         for node in subtree(item):
             if functions.is_aggregate(node):
                 return Refusal(
-                    f"the aggregate {node.name} has no window, over an endless stream it never ends",
+                    f"the aggregate {node.name} has no window, and a stream has no end",
                     span_of(node),
                     _NO_WINDOW_MEND,
                 )

@@ -1,4 +1,4 @@
-"""FROM, WITH and the queries nested in a statement: what they bring, and what they may not do to a stream.
+"""FROM, WITH and nested queries: what they bring, and what they may not do to a stream.
 
 A stream passes through them batch by batch, so they may do to it only what needs one row at a time.
 """
@@ -226,7 +226,8 @@ def _check_join(join: exp.Join, before: list[Table], joined: Table) -> None:
     side = join.side if (streams or is_stream) and join.side in _TABLE_SIDES[is_stream] else ""
     if kind or side:
         raise Refusal(
-            f"{kind or side} JOIN would bring out rows of a table in every batch, also those that no row of the stream met",
+            f"{kind or side} JOIN would bring out, in every batch, "
+            "rows of a table that no row of the stream met",
             span_of(join),
             "Write FROM stream [LEFT] JOIN table.",
         )

@@ -6,7 +6,7 @@ from tidegate.errors import QueryError, Span
 
 
 class Refusal(Exception):
-    """What is wrong, where in the text, and the mend; ``parse`` and ``bind`` make a QueryError of it."""
+    """What is wrong, where in the text, and the mend."""
 
     def __init__(self, what: str, span: Span, mend: str) -> None:
         super().__init__(what)

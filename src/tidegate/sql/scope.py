@@ -58,7 +58,7 @@ class StarColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """The tables of one FROM clause. ``shared`` are the columns that joins made one (USING, NATURAL)."""
+    """The tables of one FROM clause; ``shared`` are the columns of USING and NATURAL joins."""
 
     tables: tuple[Table, ...]
     shared: frozenset[str] = frozenset()
@@ -99,7 +99,7 @@ class Scope:
         raise self._missing(node, parts)
 
     def star(self, qualifier: str | None) -> tuple[StarColumn, ...] | None:
-        """Return the columns that ``*`` (or ``qualifier.*``) stands for; None when they are not known."""
+        """Return the columns that ``*`` or ``qualifier.*`` stands for, None when not known."""
         wanted = [
             (index, table)
             for index, table in enumerate(self.tables)

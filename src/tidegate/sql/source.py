@@ -1,7 +1,7 @@
 """A statement as text and tree together: slices of the text, with sub-expressions replaced.
 
-What reaches Spark is cut out of the statement, never printed from the tree, so an expression means to
-Spark what its author wrote, whatever sqlglot makes of it.
+What reaches Spark is cut out of the statement, never printed from the tree, so an expression means
+to Spark what its author wrote, whatever sqlglot makes of it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from sqlglot.errors import ParseError, TokenError
 
 from tidegate.errors import Span
 from tidegate.plan.statement import Expression
-from tidegate.sql.dialect import StreamDialect, StreamParser, SyntaxRefusal
+from tidegate.sql.dialect import StreamDialect, StreamParser
+from tidegate.sql.marks import SyntaxRefusal
 from tidegate.sql.nodes import span_of
 from tidegate.sql.refusal import Refusal
 
@@ -45,7 +46,7 @@ class Source:
         return Expression(sql=self.slice(node), span=span_of(node))
 
     def rewrite(self, node: exp.Expr, replace: Replace) -> str:
-        """Return the text of a node with every sub-expression that ``replace`` answers for replaced."""
+        """Return the text of a node in which what ``replace`` answers for is replaced."""
         span = span_of(node)
         pieces, position = [], span.start
         for place, text in sorted(_replacements(node, replace), key=lambda found: found[0].start):
@@ -56,8 +57,8 @@ class Source:
     def canonical(self, node: exp.Expr, column_name: Callable[[exp.Expr], str | None]) -> str:
         """Return a text that two expressions share only when they are written alike.
 
-        Case (outside of strings), white space, comments, backticks and, through ``column_name``, how a
-        column is qualified make no difference.
+        Case (outside of strings), white space, comments, backticks and, through ``column_name``,
+        how a column is qualified make no difference.
         """
         span = span_of(node)
         columns = sorted(_replacements(node, column_name), key=lambda found: found[0].start)
@@ -125,7 +126,7 @@ def read_expression(text: str) -> Source:
 
 
 def subtree(node: exp.Expr, *, into_queries: bool = False) -> Iterator[exp.Expr]:
-    """Yield a node and what is under it, in the order of the text, without entering nested queries."""
+    """Yield a node and what is under it, without entering nested queries unless told to."""
     yield node
     if isinstance(node, exp.Query) and not into_queries:
         return
@@ -177,8 +178,9 @@ def _syntax(text: str, message: str, span: Span) -> Refusal:
     return Refusal(
         f"{where}: {detail[:1].lower()}{detail[1:]}",
         span,
-        "The grammar is [WITH ..] SELECT .. FROM stream [JOIN table ..] [WHERE ..] GROUP BY window, keys [HAVING ..] "
-        "[WINDOW ..] [ON ..] [WATERMARK (..)] [EMIT ON WINDOW CLOSE] [ORDER BY ..] [LIMIT n].",
+        "The grammar is [WITH ..] SELECT .. FROM stream [JOIN table ..] [WHERE ..] "
+        "GROUP BY window, keys [HAVING ..] [WINDOW ..] [ON ..] [WATERMARK (..)] "
+        "[EMIT ON WINDOW CLOSE] [ORDER BY ..] [LIMIT n].",
     )
 
 

@@ -94,7 +94,7 @@ SIGNATURES: dict[str, Signature] = {
 
 # Spark's own windows, which only Spark's own operators can run.
 _SPARK_WINDOWS = {
-    "window": "Write tumblingwindow('ss', 10), hoppingwindow('ss', 10, 5) or TUMBLE(ts, INTERVAL '10' SECOND).",
+    "window": "Write tumblingwindow('ss', 10) or hoppingwindow('ss', 10, 5).",
     "session_window": "Write sessionwindow('ss', 30) or SESSION(ts, INTERVAL '30' SECOND).",
 }
 
@@ -180,7 +180,7 @@ def _check_over(source: Source, over: StreamOver, name: str) -> None:
         raise Refusal(
             f"the OVER () of {name} is empty",
             span,
-            "Write OVER (PARTITION BY expression, ..), or leave OVER out for one window over the whole stream.",
+            "Write OVER (PARTITION BY expression, ..), or leave OVER out.",
         )
 
 
