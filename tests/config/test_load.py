@@ -129,6 +129,7 @@ def test_a_misspelt_key_is_not_told_as_missing_too():
         ('= "late_rows"', '= "late_row"', "line 25: transforms.delays", "Did you mean late_rows?"),
         ("[sources.flights]", "[source.flights]", "there is no key source", "mean sources?"),
         ('"parquet"', '"parqet"', 'line 29: sinks.out: format = "parqet"', "Did you mean parquet?"),
+        ('"csv"', '"cvs"', 'line 8: sources.flights: format = "cvs"', "Did you mean csv?"),
         ('path = "out"\n', "", "line 27: sinks.out: path is missing, and format parquet", "URL"),
         ('from = "delays"\n', "", "line 18: transforms.delays: no sink takes its results", "Add"),
         ("tables.airlines", "tables.flights", "flights is a source and a table", "another name"),

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import click
 
-import tidegate as tg
 from tidegate.cli.planning import named, relations_from_words, settings_from_words
 from tidegate.cli.query import format_of
 from tidegate.cli.tables import print_frame
@@ -14,6 +13,8 @@ from tidegate.errors import ConfigError
 from tidegate.io.sources import read_table
 from tidegate.plan.pipeline import SourceConfig
 from tidegate.plan.statement import Relation
+from tidegate.query import sql
+from tidegate.session import local_session
 from tidegate.sql.parse import parse
 
 
@@ -37,10 +38,10 @@ def run_batch(batch: Batch, *, output: str, most_rows: int) -> None:
     settings = settings_from_words(batch.settings)
     names = list(dict.fromkeys(stream.sql for stream in parse(batch.statement).streams))
     sources = _sources(batch, names)
-    spark = tg.local_session()
+    spark = local_session()
     frames = {name: read_table(spark, source) for name, source in sources.items()}
     stream, *tables = names
-    query = tg.sql(
+    query = sql(
         batch.statement,
         settings=settings,
         streams={stream: frames[stream]},

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import click
 
-import tidegate as tg
 from tidegate.cli.pipeline import Ending, run_pipeline
 from tidegate.cli.planning import plan_transform
 from tidegate.cli.progress import Totals, progress_for
@@ -18,6 +17,7 @@ from tidegate.cli.tables import print_table
 from tidegate.config import load_config
 from tidegate.errors import ConfigError
 from tidegate.plan.pipeline import PipelineConfig
+from tidegate.session import local_session
 
 # Where the example is: in an installed package, in a checkout.
 FOLDERS = (
@@ -70,7 +70,7 @@ def copy_example(scratch: Path) -> Path:
 def _print_results(config: PipelineConfig) -> None:
     sink = config.sink_of(TRANSFORM)
     assert sink is not None, "the example has one"
-    spark = tg.local_session(options=config.spark_options)
+    spark = local_session(options=config.spark_options)
     results = spark.read.format(sink.format).load(sink.path)
     frame = spark.sql(CLOSED.format(results="{results}", rows=SHOWN_WINDOWS * 3), results=results)
     rows = [

@@ -6,19 +6,21 @@ import logging
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import Enum
 from types import FrameType
 
 from pyspark.sql import SparkSession
 
-import tidegate as tg
 from tidegate.cli.planning import in_file, plan_transform
 from tidegate.cli.progress import Progress
+from tidegate.engine.stream import Run
 from tidegate.errors import TidegateError
 from tidegate.io.sinks import ConsoleSink, FileSink
 from tidegate.io.sources import read_stream, read_table
 from tidegate.plan.pipeline import METRICS_ONLY, PipelineConfig, SinkConfig, TransformConfig
+from tidegate.query import sql
+from tidegate.session import local_session
 
 POLL_SECONDS = 0.2
 
@@ -42,9 +44,9 @@ def run_pipeline(
     for transform in config.transforms.values():
         plan_transform(config, transform)
     _log_to(progress)
-    spark = tg.local_session(options=config.spark_options)
+    spark = local_session(options=config.spark_options)
     stopping = threading.Event()
-    runs: list[tg.Run] = []
+    runs: list[Run] = []
     try:
         for transform in config.transforms.values():
             runs.append(_start(spark, config, transform, progress, once=once))
@@ -53,9 +55,10 @@ def run_pipeline(
         for run in runs:
             run.stop(flush=ending is Ending.FLUSH, drain=ending is Ending.DRAIN)
     except BaseException:
-        # One query failed: the others end too, and keep their state.
+        # One query failed: the others end too, and keep their state; its own error is the one told.
         for run in runs:
-            run.stop()
+            with suppress(TidegateError):
+                run.stop()
         raise
 
 
@@ -66,10 +69,10 @@ def _start(
     progress: Progress,
     *,
     once: bool,
-) -> tg.Run:
+) -> Run:
     used = plan_transform(config, transform).logical.query
     try:
-        query = tg.sql(
+        query = sql(
             transform.sql,
             settings=transform.settings,
             streams={used.source.name: read_stream(spark, config.sources[used.source.name])},
@@ -102,7 +105,7 @@ def _sink(sink: SinkConfig | None) -> FileSink | ConsoleSink:
     return FileSink(format=sink.format, path=sink.path, options=dict(sink.options))
 
 
-def _watch(runs: list[tg.Run], stopping: threading.Event) -> None:
+def _watch(runs: list[Run], stopping: threading.Event) -> None:
     """Wait until all runs have ended, or one is told to stop; a failed run raises."""
     waiting = list(runs)
     while waiting and not stopping.is_set():

@@ -9,20 +9,18 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from tidegate.config.checks import cross_problems
 from tidegate.config.lines import find_places, string_offset
 from tidegate.config.model import (
     PipelineFile,
-    SideOutputSection,
-    SinkSection,
     SourceSection,
     TableSection,
     TransformSection,
 )
-from tidegate.config.problems import Problem, nearest, render_in_file, validation_problems
-from tidegate.config.settings import setting_problems, to_settings
+from tidegate.config.problems import Problem, render_in_file, validation_problems
+from tidegate.config.settings import to_settings
 from tidegate.errors import ConfigError
 from tidegate.plan.pipeline import (
-    METRICS_ONLY,
     PipelineConfig,
     SideOutputConfig,
     SinkConfig,
@@ -31,10 +29,6 @@ from tidegate.plan.pipeline import (
 )
 from tidegate.plan.schema import parse_schema
 from tidegate.plan.statement import Relation
-
-# Formats that read and write files, so that a path is needed; other formats are Spark's to know.
-FILE_FORMATS = ("csv", "json", "parquet", "orc", "text")
-PATHLESS_FORMATS = ("console", "kafka", "rate")
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _TOML_PLACE = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)")
@@ -73,7 +67,7 @@ def parse_config(text: str, file: Path) -> PipelineConfig:
         raise ConfigError(_syntax_message(str(error), text, file.name)) from None
     try:
         sections = PipelineFile.model_validate(data)
-        problems = list(_cross_problems(sections))
+        problems = list(cross_problems(sections))
     except ValidationError as error:
         problems = validation_problems(error, PipelineFile)
     if problems:
@@ -100,108 +94,6 @@ def _syntax_message(message: str, text: str, file: str) -> str:
         f"{file}, line {line}, column {column}: the file is no TOML: {match[1]}\n\n"
         f"{margin}{content}\n{' ' * (len(margin) - 2)}| {' ' * (column - 1)}^\n\n{mend}"
     )
-
-
-def _cross_problems(sections: PipelineFile) -> Iterable[Problem]:
-    """Yield what is wrong between keys that are right one by one."""
-    for kind, tables in (("sources", sections.sources), ("tables", sections.tables)):
-        for name, table in tables.items():
-            yield from _format_problems((kind, name), table)
-    for name in sections.tables.keys() & sections.sources.keys():
-        yield Problem(
-            path=("tables", name),
-            what=f"{name} is a source and a table",
-            mend="Give one of them another name.",
-        )
-    for name, transform in sections.transforms.items():
-        yield from _transform_problems(name, transform, sections)
-    for name, sink in sections.sinks.items():
-        yield from _format_problems(("sinks", name), sink)
-        yield from _sink_problems(name, sink, sections)
-
-
-def _format_problems(
-    path: tuple[str, str], section: TableSection | SinkSection
-) -> Iterable[Problem]:
-    known = (*FILE_FORMATS, *PATHLESS_FORMATS, "delta")
-    is_sink = isinstance(section, SinkSection)
-    needs_path = section.format != "console" if is_sink else section.format in FILE_FORMATS
-    if needs_path and section.path is None:
-        yield Problem(
-            path=(*path, "path"),
-            what=f"path is missing, and format {section.format} needs one",
-            mend="path is from the folder of this file on, or absolute, or a URL.",
-        )
-    elif section.format not in known and "Did" in nearest(section.format, known, "formats"):
-        yield Problem(
-            path=(*path, "format"),
-            what=f'format = "{section.format}": there is no such format',
-            mend=nearest(section.format, known, "formats"),
-        )
-
-
-def _transform_problems(
-    name: str, transform: TransformSection, sections: PipelineFile
-) -> Iterable[Problem]:
-    path = ("transforms", name)
-    yield from setting_problems(transform, path)
-    if (transform.sql is None) == (transform.sql_file is None):
-        both = transform.sql is not None
-        yield Problem(
-            path=(*path, "sql"),
-            what="sql and sql_file are both given" if both else "sql is missing",
-            mend="Give the statement as sql, or the file it stands in as sql_file.",
-        )
-    for kind, sink in _side_sinks(transform.side_output):
-        if sink != METRICS_ONLY and sink not in sections.sinks:
-            yield Problem(
-                path=(*path, "side_output", kind, "sink"),
-                what=f'sink = "{sink}": there is no sink {sink}',
-                mend=nearest(sink, (*sections.sinks, METRICS_ONLY), "sinks"),
-            )
-    takers = [sink for sink, section in sections.sinks.items() if section.transform == name]
-    if not takers:
-        yield Problem(
-            path=(*path, ""),
-            what="no sink takes its results",
-            mend=f'Add [sinks.NAME] with from = "{name}" and a format.',
-        )
-    if len(takers) > 1:
-        yield Problem(
-            path=("sinks", takers[1], "from"),
-            what=f"the results of {name} go to {takers[0]} already",
-            mend="A transform has one sink; for a second one write a second transform.",
-        )
-
-
-def _sink_problems(name: str, sink: SinkSection, sections: PipelineFile) -> Iterable[Problem]:
-    if sink.transform is not None and sink.transform not in sections.transforms:
-        yield Problem(
-            path=("sinks", name, "from"),
-            what=f'from = "{sink.transform}": there is no transform {sink.transform}',
-            mend=nearest(sink.transform, sections.transforms, "transforms"),
-        )
-    side_sinks = {
-        used
-        for transform in sections.transforms.values()
-        for _, used in _side_sinks(transform.side_output)
-    }
-    if sink.transform is None and name not in side_sinks:
-        yield Problem(
-            path=("sinks", name, "from"),
-            what=f"nothing goes to sink {name}",
-            mend="Add from with a transform's name, or name the sink in a side_output.",
-        )
-    if sink.transform is not None and name in side_sinks:
-        yield Problem(
-            path=("sinks", name, "from"),
-            what=f"sink {name} takes results and side output",
-            mend="Their columns differ: make a sink for each.",
-        )
-
-
-def _side_sinks(section: SideOutputSection) -> list[tuple[str, str]]:
-    return [("late", section.late.sink), ("error", section.error.sink)]
 
 
 def _pipeline(sections: PipelineFile, text: str, file: Path) -> PipelineConfig:

@@ -171,7 +171,7 @@ class SinkSection(Section):
     transform: str | None = Field(None, alias="from")
     """from is the transform whose results the sink takes."""
     format: str
-    """format is json, csv, parquet, orc, text, or another batch format of Spark; or console."""
+    """format is parquet, json, csv, orc, or console."""
     path: str | None = None
     """path is the folder of the results, from the folder of this file on."""
     options: Options = {}

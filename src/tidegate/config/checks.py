@@ -1,0 +1,133 @@
+"""What must hold between the keys of a pipeline file: every name that is used is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from tidegate.config.model import (
+    PipelineFile,
+    SideOutputSection,
+    SinkSection,
+    TableSection,
+    TransformSection,
+)
+from tidegate.config.problems import Problem, nearest
+from tidegate.config.settings import setting_problems
+from tidegate.plan.pipeline import METRICS_ONLY
+
+# Formats that read files, so that a path is needed; and all that Spark reads by itself or by the
+# packages that most people use.
+FILE_FORMATS = ("csv", "json", "parquet", "orc", "text")
+SOURCE_FORMATS = (*FILE_FORMATS, "delta", "iceberg", "kafka", "rate", "socket")
+SINK_FORMATS = ("parquet", "json", "csv", "orc", "console")
+
+
+def cross_problems(sections: PipelineFile) -> Iterable[Problem]:
+    """Yield what is wrong between keys that are right one by one."""
+    for kind, tables in (("sources", sections.sources), ("tables", sections.tables)):
+        for name, table in tables.items():
+            yield from _source_problems((kind, name), table)
+    for name in sections.tables.keys() & sections.sources.keys():
+        yield Problem(
+            path=("tables", name),
+            what=f"{name} is a source and a table",
+            mend="Give one of them another name.",
+        )
+    for name, transform in sections.transforms.items():
+        yield from _transform_problems(name, transform, sections)
+    for name, sink in sections.sinks.items():
+        yield from _sink_problems(name, sink, sections)
+
+
+def _source_problems(path: tuple[str, str], section: TableSection) -> Iterable[Problem]:
+    if section.format in FILE_FORMATS and section.path is None:
+        yield _path_problem(path, section.format)
+    # A format that Spark does not know may come from a package, unless it is a slip of the pen.
+    near = get_close_matches(section.format, SOURCE_FORMATS, n=1, cutoff=0.6)
+    if near and section.format not in SOURCE_FORMATS:
+        yield Problem(
+            path=(*path, "format"),
+            what=f'format = "{section.format}": there is no such format',
+            mend=f"Did you mean {near[0]}?",
+        )
+
+
+def _path_problem(path: tuple[str, str], file_format: str) -> Problem:
+    return Problem(
+        path=(*path, "path"),
+        what=f"path is missing, and format {file_format} needs one",
+        mend="path is from the folder of this file on, or absolute, or a URL.",
+    )
+
+
+def _transform_problems(
+    name: str, transform: TransformSection, sections: PipelineFile
+) -> Iterable[Problem]:
+    path = ("transforms", name)
+    yield from setting_problems(transform, path)
+    if (transform.sql is None) == (transform.sql_file is None):
+        both = transform.sql is not None
+        yield Problem(
+            path=(*path, "sql"),
+            what="sql and sql_file are both given" if both else "sql is missing",
+            mend="Give the statement as sql, or the file it stands in as sql_file.",
+        )
+    for kind, sink in _side_sinks(transform.side_output):
+        if sink != METRICS_ONLY and sink not in sections.sinks:
+            yield Problem(
+                path=(*path, "side_output", kind, "sink"),
+                what=f'sink = "{sink}": there is no sink {sink}',
+                mend=nearest(sink, (*sections.sinks, METRICS_ONLY), "sinks"),
+            )
+    takers = [sink for sink, section in sections.sinks.items() if section.transform == name]
+    if not takers:
+        yield Problem(
+            path=(*path, ""),
+            what="no sink takes its results",
+            mend=f'Add [sinks.NAME] with from = "{name}" and a format.',
+        )
+    if len(takers) > 1:
+        yield Problem(
+            path=("sinks", takers[1], "from"),
+            what=f"the results of {name} go to {takers[0]} already",
+            mend="A transform has one sink; for a second one write a second transform.",
+        )
+
+
+def _sink_problems(name: str, sink: SinkSection, sections: PipelineFile) -> Iterable[Problem]:
+    if sink.format not in SINK_FORMATS:
+        yield Problem(
+            path=("sinks", name, "format"),
+            what=f'format = "{sink.format}": a sink has no such format',
+            mend=nearest(sink.format, SINK_FORMATS, "formats of sinks"),
+        )
+    elif sink.format != "console" and sink.path is None:
+        yield _path_problem(("sinks", name), sink.format)
+    if sink.transform is not None and sink.transform not in sections.transforms:
+        yield Problem(
+            path=("sinks", name, "from"),
+            what=f'from = "{sink.transform}": there is no transform {sink.transform}',
+            mend=nearest(sink.transform, sections.transforms, "transforms"),
+        )
+    side_sinks = {
+        used
+        for transform in sections.transforms.values()
+        for _, used in _side_sinks(transform.side_output)
+    }
+    if sink.transform is None and name not in side_sinks:
+        yield Problem(
+            path=("sinks", name, "from"),
+            what=f"nothing goes to sink {name}",
+            mend="Add from with a transform's name, or name the sink in a side_output.",
+        )
+    if sink.transform is not None and name in side_sinks:
+        yield Problem(
+            path=("sinks", name, "from"),
+            what=f"sink {name} takes results and side output",
+            mend="Their columns differ: make a sink for each.",
+        )
+
+
+def _side_sinks(section: SideOutputSection) -> list[tuple[str, str]]:
+    return [("late", section.late.sink), ("error", section.error.sink)]
