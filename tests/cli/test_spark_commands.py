@@ -1,0 +1,127 @@
+"""The commands that start Spark, each as a user runs it: in a process of its own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PIPELINE = """\
+[pipeline]
+checkpoint = "checkpoint"
+spark.master = "local[2]"
+spark.sql.shuffle.partitions = 1
+
+[sources.clicks]
+format = "json"
+path = "in"
+schema = "ts TIMESTAMP, page STRING"
+max_files_per_trigger = 1
+
+[transforms.counts]
+sql = '''
+SELECT page, count(*) AS n, window_start() AS s
+FROM clicks GROUP BY tumblingwindow('ss', 10), page
+'''
+event_time_field = "ts"
+side_output.late.sink = "late"
+
+[sinks.out]
+from = "counts"
+format = "json"
+path = "out"
+
+[sinks.late]
+format = "json"
+path = "late"
+"""
+FILES = (
+    (("10:00:01", "a"), ("10:00:09", "a"), ("10:00:12", "b")),
+    (("10:00:03", "a"), ("10:00:21", "b")),
+)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "pipeline.toml").write_text(PIPELINE)
+    (tmp_path / "in").mkdir()
+    for place, rows in enumerate(FILES):
+        file = tmp_path / "in" / f"{place}.json"
+        file.write_text(
+            "".join(f'{{"ts": "2026-01-01T{ts}Z", "page": "{page}"}}\n' for ts, page in rows)
+        )
+        os.utime(file, (1_000_000_000 + place, 1_000_000_000 + place))
+    return tmp_path
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "tidegate", *map(str, arguments)]
+
+
+def tidegate(*arguments):
+    return subprocess.run(
+        command(*arguments), capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+def rows(folder: Path):
+    files = sorted(folder.rglob("*.json"))
+    found = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    return sorted((row["s"][11:19], row["page"], row["n"]) for row in found)
+
+
+def test_a_run_once_drained_emits_every_window_and_hands_over_the_late_row(folder):
+    result = tidegate("run", folder / "pipeline.toml", "--once", "--drain")
+    assert (result.returncode, result.stderr.count("Traceback")) == (0, 0)
+    assert rows(folder / "out") == [
+        ("10:00:00", "a", 2),
+        ("10:00:10", "b", 1),
+        ("10:00:20", "b", 1),
+    ]
+    late = [json.loads(line) for f in (folder / "late").rglob("*.json") for line in open(f)]
+    assert [(row["kind"], row["original_event"]["page"]) for row in late] == [("late", "a")]
+    assert "counts  batch 0  rows 3  " in result.stdout
+    assert "watermark 2026-01-01T10:00:12Z  closed 1  out 1  late 0  errors 0\n" in result.stdout
+
+
+def test_a_run_that_is_told_to_stop_ends_well_and_keeps_its_state(folder):
+    process = subprocess.Popen(
+        command("run", folder / "pipeline.toml"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "batch 1" in line:
+            break
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=120)
+    assert (process.returncode, "Traceback" in errors) == (0, False)
+    assert rows(folder / "out") == [("10:00:00", "a", 2), ("10:00:10", "b", 1)]
+    assert tidegate("run", folder / "pipeline.toml", "--once", "--drain").returncode == 0
+    assert rows(folder / "out")[-1] == ("10:00:20", "b", 1)
+
+
+def test_a_missing_folder_of_a_source_is_told_without_a_traceback(folder):
+    text = PIPELINE.replace('path = "in"', 'path = "inn"')
+    (folder / "pipeline.toml").write_text(text)
+    result = tidegate("run", folder / "pipeline.toml", "--once")
+    assert result.returncode == 1
+    assert (
+        f'sources.clicks: path = "{folder}/inn": there is no such file or folder' in result.stderr
+    )
+    assert "Traceback" not in result.stderr
+
+
+def test_a_statement_over_files_prints_its_answers(folder):
+    sql = "SELECT page, count(*) AS n FROM clicks GROUP BY tumblingwindow('ss', 10), page"
+    arguments = ("--input", folder / "in", "--schema", "ts TIMESTAMP, page STRING")
+    result = tidegate("sql", sql, *arguments, "--set", "event_time_field=ts", "--output", "csv")
+    assert result.returncode == 0
+    header, *lines = result.stdout.splitlines()
+    assert header == "page,n"
+    assert sorted(lines) == ["a,3", "b,1", "b,1"]
