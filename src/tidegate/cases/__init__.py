@@ -1,4 +1,4 @@
-"""Cases: input batches and the answers they must get, side by side in text, and the tool that runs them."""
+"""Cases: input batches beside the answers they must get, in text, and what runs them."""
 
 from tidegate.cases.model import (
     COUNTERS,

@@ -63,7 +63,7 @@ def compare_side(
 
 
 def render(lines: Sequence[str], *, colours: bool) -> list[str]:
-    """Return the lines of a difference as text to print: stars around marks, and red where there are colours."""
+    """Return the lines of a difference to print: marks are stars, and red with colours."""
     red, plain = (RED, PLAIN) if colours else ("", "")
     words = {CELL_FROM: f"{red}*", CELL_TO: f"*{plain}", ROW_FROM: red, ROW_TO: plain}
     return ["".join(words.get(char, char) for char in line) for line in lines]

@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 
 from tidegate.errors import TidegateError
 
-# The clock of a batch that names none: 2100-01-01, far ahead of the data, so that no row is in its future.
+# The clock of a batch that names none: 2100-01-01, so far ahead that no row is in its future.
 FAR_AHEAD_US = 4_102_444_800_000_000
 
 # The kinds of side output, by the block that expects them.
@@ -84,7 +84,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """An expected table: the columns it names and its cells; no columns and no rows for ``nothing``."""
+    """An expected table: the columns it names and its cells; neither for ``nothing``."""
 
     columns: tuple[str, ...] = ()
     rows: tuple[tuple[Cell, ...], ...] = ()
@@ -147,7 +147,10 @@ Step: TypeAlias = Batch | Clock | Stop | Drain | Flush
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One case. ``ordered`` holds when the order of the emitted rows counts, ``any_cuts`` for ``cuts = "any"``."""
+    """One case.
+
+    ``ordered`` holds when the order of the emitted rows counts, ``any_cuts`` for ``cuts = "any"``.
+    """
 
     path: str
     line: int
@@ -166,7 +169,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideRow:
-    """A row of the side output: the row as it came (empty when there is none), why, and how late."""
+    """A row of side output: the row as it came (empty when there is none), why, how late."""
 
     original: Mapping[str, object]
     reason: str | None = None
@@ -177,8 +180,8 @@ class SideRow:
 class Observed:
     """What an engine did in one step.
 
-    ``emitted`` are rows by column name, in order; times are ``datetime`` with a zone. ``side`` is by kind:
-    ``late``, ``error``, ``duplicate``, ``evicted``.
+    ``emitted`` are rows by column name, in order; times are ``datetime`` with a zone. ``side`` is
+    by kind: ``late``, ``error``, ``duplicate``, ``evicted``.
     """
 
     columns: tuple[str, ...]

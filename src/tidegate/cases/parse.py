@@ -1,68 +1,29 @@
-"""Reading ``.case`` files: blocks of lines first, then a case from its blocks.
-
-An unindented line starts a block, indented lines belong to it, a line that begins with ``#`` is a
-comment. Columns are two or more spaces apart.
-"""
+"""Reading ``.case`` files: blocks of lines first, then a case from its blocks."""
 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import dedent
 
+from tidegate.cases.blocks import Block, split_blocks
 from tidegate.cases.model import (
     COUNTERS,
     SIDE_BLOCKS,
     Batch,
     Case,
     CaseError,
-    Cell,
     Clock,
-    Column,
     Drain,
-    Expected,
-    Flush,
     Rows,
     Step,
-    Stop,
     Stream,
     Table,
 )
-from tidegate.cases.values import read_cell, read_text, read_time
-
-BLOCKS = (
-    "case: stream table settings query batch clock stop drain flush watermark emitted "
-    "late errors duplicates evicted counts final error"
-).split()
-STEP_BLOCKS = ("batch", "clock", "stop", "drain", "flush")
-
-_CELL = re.compile(r'"[^"]*"(?=\s{2,}|\s*$)|\S+(?: \S+)*')
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """A line of a file without its indentation, and its number from 1."""
-
-    number: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
-    """An unindented line, split into its word and the rest, and the indented lines under it."""
-
-    path: str
-    number: int
-    word: str
-    rest: str
-    lines: list[Line] = field(default_factory=list)
-
-    def fail(self, what: str, mend: str, number: int | None = None) -> CaseError:
-        """Return the error for this block, at one of its lines or at its head."""
-        return CaseError(what, path=self.path, line=number or self.number, mend=mend)
+from tidegate.cases.steps import STEP_BLOCKS, read_step
+from tidegate.cases.tables import read_column, read_rows, read_toml, read_typed_row
 
 
 def read_cases(path: Path) -> tuple[Case, ...]:
@@ -87,7 +48,7 @@ def parse_cases(text: str, path: str = "case") -> tuple[Case, ...]:
         CaseError: the text is malformed.
     """
     groups: list[list[Block]] = []
-    for block in _split_blocks(text, path):
+    for block in split_blocks(text, path):
         if block.word == "case:":
             groups.append([])
         elif not groups:
@@ -113,34 +74,6 @@ def parse_cases(text: str, path: str = "case") -> tuple[Case, ...]:
     return cases
 
 
-def _split_blocks(text: str, path: str) -> list[Block]:
-    blocks: list[Block] = []
-    for number, raw in enumerate(text.splitlines(), start=1):
-        line = raw.expandtabs(4).rstrip()
-        if line.lstrip().startswith("#") or not line:
-            continue
-        if line[0] == " ":
-            if not blocks:
-                raise CaseError(
-                    "an indented line belongs to no block",
-                    path=path,
-                    line=number,
-                    mend='Begin with "case: NAME".',
-                )
-            blocks[-1].lines.append(Line(number=number, text=line))
-            continue
-        word, _, rest = line.partition(" ")
-        if word not in BLOCKS:
-            raise CaseError(
-                f"{word!r} starts no block",
-                path=path,
-                line=number,
-                mend=f"The blocks are: {', '.join(BLOCKS)}.",
-            )
-        blocks.append(Block(path=path, number=number, word=word, rest=rest.strip()))
-    return blocks
-
-
 @dataclass(slots=True, kw_only=True)
 class _Draft:
     """A case while its blocks are read."""
@@ -163,7 +96,7 @@ def _read_case(blocks: list[Block]) -> Case:
     waiting = iter(_group_steps(rest))
     for block, answers in waiting:
         if block.word in STEP_BLOCKS:
-            draft.steps.append(_read_step(block, answers, draft))
+            draft.steps.append(read_step(block, answers, draft.stream))
         else:
             _DRAFTERS[block.word](block, draft)
     stream, query = _check_complete(head, draft)
@@ -190,7 +123,7 @@ def _read_case(blocks: list[Block]) -> Case:
 
 
 def _group_steps(blocks: list[Block]) -> Iterator[tuple[Block, list[Block]]]:
-    """Yield each block with the answers (``watermark``, ``emitted``, ``late`` ..) that follow it."""
+    """Yield each block with the answers (``watermark``, ``emitted`` ..) that follow it."""
     i = 0
     while i < len(blocks):
         block, i = blocks[i], i + 1
@@ -232,7 +165,7 @@ def _check_answers(head: Block, case: Case) -> None:
         ):
             raise head.fail(
                 "the step has no emitted block, and the case no final",
-                'Write "emitted" with the expected rows, or "nothing", after every batch, clock and drain.',
+                'Write "emitted" with rows, or "nothing", after every batch, clock and drain.',
                 step.line,
             )
         if case.any_cuts and (
@@ -245,20 +178,6 @@ def _check_answers(head: Block, case: Case) -> None:
             )
 
 
-def has_order_by(query: str) -> bool:
-    """Return whether a statement has an ORDER BY of its own, not one in brackets, a text or a comment.
-
-    >>> has_order_by("SELECT max(a) AS o FROM t GROUP BY w('order by') ORDER  BY o")
-    True
-    """
-    bare = re.sub(
-        r"'(?:[^'\\]|\\.|'')*'|\"[^\"]*\"|`[^`]*`|--[^\n]*|/\*.*?\*/", " ", query, flags=re.DOTALL
-    )
-    while (shorter := re.sub(r"\([^()]*\)", " ", bare)) != bare:
-        bare = shorter
-    return re.search(r"\border\s+by\b", bare, flags=re.IGNORECASE) is not None
-
-
 def _read_stream(block: Block, draft: _Draft) -> None:
     if draft.stream is not None:
         raise block.fail(
@@ -267,20 +186,12 @@ def _read_stream(block: Block, draft: _Draft) -> None:
     columns = []
     for line in block.lines:
         name, _, type_name = line.text.strip().partition(" ")
-        columns.append(_column(block, line.number, name, type_name))
+        columns.append(read_column(block, line.number, name, type_name))
     if not block.rest or not columns:
         raise block.fail(
             "the stream has no name or no columns", "Write a column and its type a line."
         )
     draft.stream = Stream(name=block.rest, columns=tuple(columns))
-
-
-def _column(block: Block, number: int, name: str, type_name: str) -> Column:
-    if not type_name.strip():
-        raise block.fail(
-            f"column {name!r} has no type", "Write the column and its Spark SQL type.", number
-        )
-    return Column(name=name, type=re.sub(r"\s+", "", type_name).upper())
 
 
 def _read_table(block: Block, draft: _Draft) -> None:
@@ -292,22 +203,13 @@ def _read_table(block: Block, draft: _Draft) -> None:
     columns = []
     for part in re.split(r",(?![^(<]*[)>])", header.text):
         name, _, type_name = part.strip().partition(" ")
-        columns.append(_column(block, header.number, name, type_name))
-    typed = tuple(_typed_row(block, line, tuple(columns)) for line in rows)
+        columns.append(read_column(block, header.number, name, type_name))
+    typed = tuple(read_typed_row(block, line, tuple(columns)) for line in rows)
     draft.tables.append(Table(name=block.rest, columns=tuple(columns), rows=typed))
 
 
 def _read_settings(block: Block, draft: _Draft) -> None:
-    draft.settings.update(_read_toml(block))
-
-
-def _read_toml(block: Block) -> dict[str, object]:
-    try:
-        return tomllib.loads("\n".join(line.text.strip() for line in block.lines))
-    except tomllib.TOMLDecodeError as error:
-        raise block.fail(
-            f"not TOML: {error}", 'Write lines such as watermark_lag = "2s".'
-        ) from error
+    draft.settings.update(read_toml(block))
 
 
 def _read_query(block: Block, draft: _Draft) -> None:
@@ -317,7 +219,7 @@ def _read_query(block: Block, draft: _Draft) -> None:
 
 
 def _read_counts(block: Block, draft: _Draft) -> None:
-    counts = _read_toml(block)
+    counts = read_toml(block)
     for name, value in counts.items():
         if name not in COUNTERS or not isinstance(value, int):
             raise block.fail(
@@ -327,7 +229,7 @@ def _read_counts(block: Block, draft: _Draft) -> None:
 
 
 def _read_final(block: Block, draft: _Draft) -> None:
-    draft.final = _read_rows(block)
+    draft.final = read_rows(block)
 
 
 def _read_error(block: Block, draft: _Draft) -> None:
@@ -350,122 +252,15 @@ _DRAFTERS: dict[str, Callable[[Block, _Draft], None]] = {
 }
 
 
-def _read_step(block: Block, answers: list[Block], draft: _Draft) -> Step:
-    expected = _read_expected(answers)
-    match block.word:
-        case "batch":
-            at = block.rest.removeprefix("at ") if block.rest else None
-            if at is not None and at == block.rest:
-                raise block.fail(f"batch {block.rest!r}", 'Write "batch" or "batch at 10:00:20".')
-            clock_us = None if at is None else _read_moment(block, at)
-            return Batch(
-                line=block.number,
-                rows=_read_batch(block, draft),
-                clock_us=clock_us,
-                expected=expected,
-            )
-        case "clock":
-            return Clock(
-                line=block.number, clock_us=_read_moment(block, block.rest), expected=expected
-            )
-        case "stop":
-            return Stop(line=block.number)
-        case "drain":
-            return Drain(line=block.number, expected=expected)
-        case _:
-            return Flush(line=block.number, expected=expected)
+def has_order_by(query: str) -> bool:
+    """Return whether a statement has an ORDER BY that stands in no brackets, text or comment.
 
-
-def _read_moment(block: Block, text: str) -> int:
-    try:
-        return read_time(text)
-    except ValueError as error:
-        raise block.fail(str(error), "Times are UTC.") from error
-
-
-def _read_batch(block: Block, draft: _Draft) -> tuple[tuple[object, ...], ...]:
-    if draft.stream is None:
-        raise block.fail("the batch stands before the stream", 'Put the block "stream NAME" first.')
-    if not block.lines:
-        raise block.fail(
-            "the batch has no rows", "Write a header line and rows, or use a clock block."
-        )
-    header, *rows = block.lines
-    types = {column.name: column for column in draft.stream.columns}
-    names = [cell.text for cell in _cells(header)]
-    if sorted(names) != sorted(types):
-        raise block.fail(
-            f"the columns are {', '.join(names)}",
-            f"The stream has {', '.join(types)}.",
-            header.number,
-        )
-    columns = tuple(types[name] for name in names)
-    order = [names.index(name) for name in types]
-    typed = [_typed_row(block, line, columns) for line in rows]
-    return tuple(tuple(row[i] for i in order) for row in typed)
-
-
-def _typed_row(block: Block, line: Line, columns: tuple[Column, ...]) -> tuple[object, ...]:
-    cells = _row_cells(block, line, len(columns))
-    try:
-        return tuple(
-            read_cell(cell, column.type) for cell, column in zip(cells, columns, strict=True)
-        )
-    except ValueError as error:
-        raise block.fail(
-            str(error), "Text with spaces goes in double quotes; NULL stands bare.", line.number
-        ) from error
-
-
-def _read_expected(answers: list[Block]) -> Expected:
-    blocks: dict[str, Block] = {}
-    for block in answers:
-        if block.word in blocks:
-            raise block.fail(
-                f"a second {block.word!r} for the same step", "Put all rows into one block."
-            )
-        blocks[block.word] = block
-    watermark = blocks.get("watermark")
-    return Expected(
-        emitted=_read_rows(blocks["emitted"]) if "emitted" in blocks else None,
-        side={
-            SIDE_BLOCKS[word]: _read_rows(block)
-            for word, block in blocks.items()
-            if word in SIDE_BLOCKS
-        },
-        checks_watermark=watermark is not None,
-        watermark_us=None
-        if watermark is None or watermark.rest == "none"
-        else _read_moment(watermark, watermark.rest),
+    >>> has_order_by("SELECT max(a) AS o FROM t GROUP BY w('order by') ORDER  BY o")
+    True
+    """
+    bare = re.sub(
+        r"'(?:[^'\\]|\\.|'')*'|\"[^\"]*\"|`[^`]*`|--[^\n]*|/\*.*?\*/", " ", query, flags=re.DOTALL
     )
-
-
-def _read_rows(block: Block) -> Rows:
-    if not block.lines:
-        raise block.fail(
-            f"{block.word!r} has no rows", 'Write a header line and rows, or "nothing".'
-        )
-    header, *rows = block.lines
-    if not rows and header.text.strip() == "nothing":
-        return Rows()
-    names = tuple(cell.text for cell in _cells(header))
-    if len(set(names)) != len(names):
-        raise block.fail(
-            "a column is named twice", "Give every column its own name.", header.number
-        )
-    return Rows(columns=names, rows=tuple(_row_cells(block, line, len(names)) for line in rows))
-
-
-def _row_cells(block: Block, line: Line, count: int) -> tuple[Cell, ...]:
-    cells = _cells(line)
-    if len(cells) != count:
-        raise block.fail(
-            f"the row has {len(cells)} cells, the header {count}",
-            "Columns are two or more spaces apart; text with spaces goes in double quotes.",
-            line.number,
-        )
-    return cells
-
-
-def _cells(line: Line) -> tuple[Cell, ...]:
-    return tuple(read_text(text) for text in _CELL.findall(line.text))
+    while (shorter := re.sub(r"\([^()]*\)", " ", bare)) != bare:
+        bare = shorter
+    return re.search(r"\border\s+by\b", bare, flags=re.IGNORECASE) is not None

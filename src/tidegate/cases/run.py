@@ -1,4 +1,4 @@
-"""Running a case against an engine: every step is taken, and the first answer that differs is the failure."""
+"""Running a case against an engine: the first answer that differs is the failure."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tidegate.cases.model import (
     Case,
     CaseEngine,
     CaseError,
+    Cell,
     Clock,
     Drain,
     EngineFactory,
@@ -38,7 +39,7 @@ Cut: TypeAlias = Callable[[Sequence[Row]], list[tuple[Row, ...]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseResult:
-    """What came of a case; ``lines`` say how it failed (marks not yet rendered), none when it passed."""
+    """What came of a case; ``lines`` say how it failed, there are none when it passed."""
 
     case: Case
     lines: tuple[str, ...] = ()
@@ -93,7 +94,7 @@ def run_case(
     Args:
         case: the case.
         factory: makes the engine; called again for every cut.
-        cuts: the other cuts to try where the case says ``cuts = "any"``; all of ``CUTS`` by default.
+        cuts: the cuts to try where the case says ``cuts = "any"``; ``CUTS`` by default.
     """
     try:
         if case.error is not None:
@@ -110,11 +111,14 @@ def run_case(
 
 
 def run_files(
-    paths: Iterable[Path], factory: EngineFactory, echo: Callable[[str], None] = print
+    paths: Iterable[Path],
+    factory: EngineFactory | None = None,
+    echo: Callable[[str], None] = print,
 ) -> int:
     """Run the cases of files, print a line for each and a summary; return how many failed.
 
-    A file that cannot be read counts as one failure.
+    A file that cannot be read counts as one failure. Without a factory cases run on Spark, on this
+    machine, which is started when the first case is there.
     """
     colours = sys.stdout.isatty()
     passed = failed = 0
@@ -126,15 +130,23 @@ def run_files(
             echo(f"FAIL {path}\n{_indent(str(error))}")
             continue
         for case in cases:
+            factory = factory or _local_spark()
             result = run_case(case, factory)
-            passed, failed = passed + result.passed, failed + (not result.passed)
-            echo(
-                f"ok   {case.name}"
-                if result.passed
-                else f"FAIL {case.name}\n{_indent(result.text(colours=colours))}"
-            )
+            if result.passed:
+                passed += 1
+                echo(f"ok   {case.name}")
+            else:
+                failed += 1
+                echo(f"FAIL {case.name}\n{_indent(result.text(colours=colours))}")
     echo(f"{passed} passed, {failed} failed")
     return failed
+
+
+def _local_spark() -> EngineFactory:
+    from tidegate.cases.spark import SparkRuns
+    from tidegate.session import local_session
+
+    return SparkRuns(spark=local_session()).factory()
 
 
 def _indent(text: str) -> str:
@@ -251,7 +263,7 @@ def _all_emitted(case: Case) -> Rows:
     if not filled:
         return Rows()
     columns = filled[0].columns
-    rows = []
+    rows: list[tuple[Cell, ...]] = []
     for table in filled:
         order = [table.columns.index(name) for name in columns]
         rows.extend(tuple(row[i] for i in order) for row in table.rows)

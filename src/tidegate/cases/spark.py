@@ -1,4 +1,4 @@
-"""Running cases on Spark: batches are handed to the query's step itself, no streaming query is started."""
+"""Running cases on Spark: batches are handed to the step itself, no streaming query starts."""
 
 from __future__ import annotations
 
@@ -7,21 +7,24 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import tidegate
 from tidegate.cases.model import (
     COUNTERS,
     FAR_AHEAD_US,
     Case,
+    CaseError,
     Column,
     EngineFactory,
     Observed,
     SideRow,
 )
+from tidegate.plan.settings import TimeMode
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from tidegate.query import CaseStepper, Outcome
 
 # Partitions of a run, and of the runs after a stop: a resumed query must not care.
 PARTITIONS = (2, 3, 1)
@@ -45,29 +48,42 @@ class SparkCaseEngine:
     Raises:
         QueryError: the statement is refused.
         ConfigError: a setting is refused.
+        ExecutionError: the engine does not run this plan yet.
     """
 
     def __init__(self, case: Case, runs: SparkRuns) -> None:
+        from tidegate.query import sql
+
         self._case = case
         self._runs = runs
-        self._ddl = ", ".join(f"`{column.name}` {column.type}" for column in case.stream.columns)
-        self._query = tidegate.sql(
+        self._query = sql(
             case.query,
             settings=dict(case.settings),
-            streams={case.stream.name: self._ddl},
+            streams={case.stream.name: _ddl(case.stream.columns)},
             tables={table.name: self._frame(table.columns, table.rows) for table in case.tables},
             spark=runs.spark,
         )
         self._directory = tempfile.TemporaryDirectory(prefix="tidegate-case-")
         self._starts = 0
         self._counts: Counter[str] = Counter(dict.fromkeys(COUNTERS, 0))
-        self._stepper = self._start()
+        try:
+            self._stepper = self._start()
+            self._names = tuple(self._query.schema.fieldNames())
+        except Exception:
+            self._directory.cleanup()
+            raise
 
     def batch(self, rows: tuple[tuple[object, ...], ...], clock_us: int | None) -> Observed:
+        if clock_us is None and self._query.physical.watermark.spec.mode is TimeMode.PROCESSING:
+            raise CaseError(
+                "a batch names no clock, and the query runs in processing time",
+                path=self._case.path,
+                line=self._case.line,
+                mend='Write "batch at 10:00:20".',
+            )
         frame = self._frame(self._case.stream.columns, rows)
-        observed = self._observe(
-            self._stepper.batch(frame, FAR_AHEAD_US if clock_us is None else clock_us)
-        )
+        clock_us = FAR_AHEAD_US if clock_us is None else clock_us
+        observed = self._observe(self._stepper.batch(frame, clock_us))
         if self._runs.resume_always:
             self.stop()
         return observed
@@ -92,7 +108,7 @@ class SparkCaseEngine:
         self._stepper.close()
         self._directory.cleanup()
 
-    def _start(self) -> Any:  # noqa: ANN401
+    def _start(self) -> CaseStepper:
         partitions = PARTITIONS[self._starts % len(PARTITIONS)]
         self._starts += 1
         return self._query.stepper(checkpoint=self._directory.name, partitions=partitions)
@@ -100,30 +116,37 @@ class SparkCaseEngine:
     def _frame(
         self, columns: tuple[Column, ...], rows: tuple[tuple[object, ...], ...]
     ) -> DataFrame:
-        ddl = ", ".join(f"`{column.name}` {column.type}" for column in columns)
-        return self._runs.spark.createDataFrame(list(rows), ddl, verifySchema=False)
+        return self._runs.spark.createDataFrame(list(rows), _ddl(columns), verifySchema=False)
 
-    def _observe(self, outcome: Any) -> Observed:  # noqa: ANN401
+    def _observe(self, outcome: Outcome) -> Observed:
         for name in COUNTERS:
             self._counts[name] += getattr(outcome.report, name)
         side: dict[str, tuple[SideRow, ...]] = {}
         for record in outcome.side:
-            original = {name: _value(value) for name, value in (record.original or {}).items()}
-            row = SideRow(original=original, reason=record.reason, late_by_ms=record.late_by_ms)
+            row = SideRow(
+                original=_values(record.original or {}),
+                reason=record.reason,
+                late_by_ms=record.late_by_ms,
+            )
             side[record.kind] = (*side.get(record.kind, ()), row)
         return Observed(
-            columns=tuple(self._query.schema.fieldNames()),
-            emitted=tuple(
-                {name: _value(value) for name, value in row.asDict().items()}
-                for row in outcome.rows
-            ),
+            columns=self._names,
+            emitted=tuple(_values(row.asDict()) for row in outcome.rows),
             side=side,
             watermark_us=outcome.report.watermark_us,
         )
 
 
+def _ddl(columns: tuple[Column, ...]) -> str:
+    return ", ".join(f"`{column.name}` {column.type}" for column in columns)
+
+
+def _values(row: Mapping[str, object]) -> dict[str, object]:
+    return {name: _value(value) for name, value in row.items()}
+
+
 def _value(value: object) -> object:
-    """Return a value of a Spark row; its times stand in the zone of this machine and are moved to UTC."""
+    """Return a value of a Spark row; its times stand in this machine's zone, ours are UTC."""
     match value:
         case datetime():
             return value.astimezone(UTC)

@@ -1,4 +1,4 @@
-"""Cells and values: reading a cell as a Spark SQL type, comparing one with what an engine gave, showing one."""
+"""Cells and values: reading a cell as a Spark SQL type, comparing it with a value, showing one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def read_cell(cell: Cell, type_name: str) -> object:
     reader = _READERS.get(type_name.partition("(")[0].strip())
     if reader is None:
         raise ValueError(
-            f"a cell cannot be written as {type_name}; the types are {', '.join(_READERS)} and ARRAY<..>"
+            f"a cell cannot be written as {type_name}; "
+            f"the types are {', '.join(_READERS)} and ARRAY<..>"
         )
     try:
         return reader(cell.text)
@@ -85,7 +86,7 @@ def read_text(text: str) -> Cell:
 
 
 def cell_matches(cell: Cell, value: object) -> bool:
-    """Return whether a value is what the cell says; the type of the value decides how it is read."""
+    """Return whether a value is what the cell says; its type decides how the cell is read."""
     if value is None or cell.is_null:
         return value is None and cell.is_null
     try:

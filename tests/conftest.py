@@ -1,0 +1,30 @@
+"""Fixtures of all tests: one Spark session, started when the first test wants it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A small session: two cores, two shuffle partitions, UTC, a warehouse that goes away."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from tidegate.session import local_session
+
+    session = local_session(
+        cores=2,
+        options={
+            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+        },
+    )
+    yield session
+    session.stop()
