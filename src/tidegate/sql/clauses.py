@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from tidegate.sql.functions import Functions, is_unit_word, is_window_function
+from tidegate.sql.functions import GENERATORS, Functions, is_unit_word, is_window_function
 from tidegate.sql.names import suggestion
 from tidegate.sql.nodes import span_of
 from tidegate.sql.placing import misplaced
@@ -20,7 +20,8 @@ from tidegate.sql.windows import window_call
 class Clause:
     """A clause: its name, what it may hold, and the names of the select list it may use.
 
-    ``streaming`` holds where the rows of a stream pass, so that no aggregate may run there.
+    ``streaming`` holds where the rows of a stream pass, so that no aggregate may run there;
+    ``generators`` where explode() and its like may make rows.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Clause:
     window_functions: bool = False
     aliases: frozenset[str] = frozenset()
     streaming: bool = True
+    generators: bool = False
 
 
 def check_expression(
@@ -84,6 +86,12 @@ def _check_call(call: exp.Anonymous, clause: Clause, functions: Functions) -> No
     if window_call(call):
         raise misplaced(call, clause.name)
     functions.check(call)
+    if name in GENERATORS and clause.streaming and not clause.generators:
+        raise Refusal(
+            f"{name} stands in {clause.name}, it makes several rows of one",
+            span_of(call),
+            f"Write FROM stream LATERAL VIEW {name}(..) t AS x.",
+        )
     if is_window_function(call):
         if not clause.window_functions:
             raise Refusal(

@@ -55,11 +55,13 @@ class Cutter:
 
     def key(self, node: exp.Expr) -> Key:
         """Return the group key of an expression over a row, made at its first use."""
+        self._check_row_columns(node)
         new = Key(name=f"_k{len(self.keys)}", expression=self.source.expression(node))
         return self.keys.setdefault(self.canonical(node), new)
 
     def argument(self, node: exp.Expr) -> Argument:
         """Return the row value of an expression, made at its first use."""
+        self._check_row_columns(node)
         return self.named_argument(self.canonical(node), self.source.expression(node))
 
     def named_argument(self, canonical: str, expression: Expression) -> Argument:
@@ -217,4 +219,14 @@ class Cutter:
             or isinstance(node.this, exp.Star)
         ):
             return None
-        return _IN_COLUMN + self.scope.resolve(node).identity
+        try:
+            return _IN_COLUMN + self.scope.resolve(node).identity
+        except Refusal:
+            # An item of the select list, by its name; what is computed for a row cannot have it.
+            return f"{_IN_COLUMN}item.{node.name.lower()}"
+
+    def _check_row_columns(self, node: exp.Expr) -> None:
+        for each in subtree(node):
+            is_name = isinstance(each, exp.Column) and not is_unit_word(each)
+            if is_name and isinstance(each, exp.Column) and not isinstance(each.this, exp.Star):
+                self.scope.resolve(each)

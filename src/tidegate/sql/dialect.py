@@ -96,7 +96,7 @@ class StreamParser(MarkingParser):
         start = self._curr
         if self._at_emit():
             self._advance(1)
-            if not self._match_text_seq("ON", "WINDOW", "CLOSE"):
+            if not all(self._match_text_seq(word) for word in ("ON", "WINDOW", "CLOSE")):
                 self.raise_error("EMIT is followed by ON WINDOW CLOSE")
             self._set_clause(select, "emit", EmitClause(), start)
         elif self._at_watermark():

@@ -23,6 +23,13 @@ WINDOW_FUNCTIONS = {
     "emit_epoch": "_epoch",
 }
 
+# Functions that make rows.
+GENERATORS = frozenset(
+    outer
+    for name in ("explode", "inline", "posexplode", "variant_explode")
+    for outer in (name, f"{name}_outer")
+) | {"json_tuple", "stack"}
+
 # Functions whose first argument of three is a bare word, e.g. timestampadd(HOUR, 1, ts).
 _UNIT_FIRST = ("timestampadd", "timestampdiff", "dateadd", "datediff", "date_add", "date_diff")
 

@@ -78,7 +78,7 @@ def select_of(source: Source) -> exp.Select:
 
 
 def _statement(source: Source, select: exp.Select, origin: str) -> SelectStmt:
-    _refuse_clauses(source, select)
+    _refuse_clauses(select)
     group = _group_items(select)
     window_items = [node for node in group if window_call(node)]
     clause = select.args.get("windows")
@@ -152,17 +152,12 @@ def order_nodes(select: exp.Select) -> list[exp.Ordered]:
     return list(order.expressions) if order else []
 
 
-def _refuse_clauses(source: Source, select: exp.Select) -> None:
+def _refuse_clauses(select: exp.Select) -> None:
     for key, (word, mend) in _NO_CLAUSES.items():
         found = select.args.get(key)
         if found:
             node = found[0] if isinstance(found, list) else found
-            span = (
-                Span(source.tokens[0].start, source.tokens[0].end + 1)
-                if key == "distinct"
-                else span_of(node)
-            )
-            raise Refusal(f"{word} does not work on a stream", span, mend)
+            raise Refusal(f"{word} does not work on a stream", span_of(node), mend)
     windows = select.args.get("windows")
     if windows and not isinstance(windows, WindowClause):
         raise Refusal(

@@ -144,7 +144,7 @@ def _select(select: exp.Select, context: Context) -> tuple[tuple[Column, ...] | 
         clauses[key] = Clause(
             name=key.upper(), aggregates=True, aliases=aliases, streaming=scope.streaming
         )
-    items = Clause(name="a subquery", aliases=aliases, streaming=scope.streaming)
+    items = Clause(name="a subquery", aliases=aliases, streaming=scope.streaming, generators=True)
     for node in select.expressions:
         check(node, items, scope, inside)
     for key, clause in clauses.items():
@@ -166,10 +166,9 @@ def _refuse_clauses(select: exp.Select) -> None:
     ):
         clause = select.args.get(key)
         if clause is not None:
-            place = select if key == "distinct" else clause
             raise Refusal(
                 f"{word} in a subquery needs more than one row of a stream",
-                span_of(place),
+                span_of(clause),
                 _ONE_ROW_AT_A_TIME,
             )
 

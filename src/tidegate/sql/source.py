@@ -175,8 +175,9 @@ def _syntax(text: str, message: str, span: Span) -> Refusal:
     found = text[span.start : span.end]
     where = f"{found!r} is not understood here" if found else "the statement ends too early"
     detail = message.strip().rstrip(".")
+    detail = detail if detail[1:2].isupper() else detail[:1].lower() + detail[1:]
     return Refusal(
-        f"{where}: {detail[:1].lower()}{detail[1:]}",
+        f"{where}: {detail}",
         span,
         "The grammar is [WITH ..] SELECT .. FROM stream [JOIN table ..] [WHERE ..] "
         "GROUP BY window, keys [HAVING ..] [WINDOW ..] [ON ..] [WATERMARK (..)] "
