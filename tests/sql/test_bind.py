@@ -243,3 +243,17 @@ def test_a_function_of_the_user_is_known_by_its_name() -> None:
     text = f"SELECT max(my_function(v)) AS m FROM clicks {WINDOW}"
     query = bind(parse(text), RELATIONS, Settings(), extra_functions=["MY_FUNCTION"])
     assert arguments(query) == {"_x0": "my_function(v)"}
+
+
+def test_a_word_that_spark_takes_for_a_call_is_no_column() -> None:
+    query = bound(f"SELECT user, current_date, count(*) AS n FROM clicks {WINDOW}")
+    assert items(query) == {"user": "user", "current_date": "current_date", "n": "_a0"}
+
+
+def test_a_semi_join_shows_the_columns_of_the_stream_only() -> None:
+    query = bound(f"SELECT *, v + 1 AS w FROM clicks LEFT SEMI JOIN info ON who = k {WINDOW}")
+    assert list(items(query)) == ["ts", "who", "v", "rec", "w"]
+
+
+def test_limit_all_is_no_limit() -> None:
+    assert bound(f"SELECT v FROM clicks {WINDOW} LIMIT ALL").limit is None

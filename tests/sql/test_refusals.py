@@ -28,6 +28,7 @@ GRAMMAR = [
     ("SELECT who FROM clicks «GROUP BY ALL»", "GROUP BY ALL"),
     ("SELECT who FROM clicks ORDER BY «ALL»", "ORDER BY ALL"),
     ("SELECT who FROM clicks «LIMIT v»", "LIMIT v is not a whole number"),
+    ("«WITH RECURSIVE r AS (SELECT 1 AS n)» SELECT n FROM clicks JOIN r", "WITH RECURSIVE"),
     ("SELECT who FROM clicks WINDOW «w AS (PARTITION BY v)»", "named window"),
     ("SELECT v FROM clicks EMIT ON WINDOW «SHUT»", "EMIT is followed by ON WINDOW CLOSE"),
     ("SELECT v FROM (SELECT v FROM clicks «WATERMARK (INTERVAL 1 SECOND)»)", "subquery"),
@@ -142,6 +143,7 @@ NAMES = [
         "no column v in x",
     ),
     ("WITH x AS (SELECT «vv» FROM clicks) SELECT count(*) FROM x %W", "Did you mean v?"),
+    ("SELECT «k» FROM clicks LEFT SEMI JOIN info ON who = k %W", "there is no column k in clicks"),
     ("SELECT sum(v) AS s FROM clicks %W HAVING sum(«s») > 1", "there is no column s"),
 ]
 

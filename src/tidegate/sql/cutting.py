@@ -159,6 +159,8 @@ class Cutter:
         key = self._key_of(node)
         if key is not None:
             return key.name
+        if self.scope.resolve(node).is_call:
+            return self.source.slice(node)
         identity = self._identity(node) or ""
         for canonical, key in self.keys.items():
             if identity.startswith(f"{canonical}."):

@@ -158,6 +158,9 @@ def _refuse_clauses(select: exp.Select) -> None:
         if found:
             node = found[0] if isinstance(found, list) else found
             raise Refusal(f"{word} does not work on a stream", span_of(node), mend)
+    with_ = select.args.get("with_")
+    if with_ is not None and with_.args.get("recursive"):
+        raise Refusal("WITH RECURSIVE does not work on a stream", span_of(with_), "Write WITH.")
     windows = select.args.get("windows")
     if windows and not isinstance(windows, WindowClause):
         raise Refusal(
@@ -269,13 +272,12 @@ def _limit(source: Source, select: exp.Select) -> int | None:
     clause = select.args.get("limit")
     if clause is None:
         return None
-    number = clause.args.get("expression") if isinstance(clause, exp.Limit) else None
-    text = source.slice(number) if number is not None else ""
+    text = re.sub(r"\ALIMIT\s*", "", source.slice(clause), flags=re.IGNORECASE)
     if text.upper() == "ALL":
         return None
     if not re.fullmatch(r"\d+", text):
         raise Refusal(
-            f"LIMIT {text} is not a whole number" if text else "LIMIT has no whole number",
+            f"LIMIT {text} is not a whole number",
             span_of(clause),
             "Write the most rows of a window, e.g. LIMIT 10.",
         )

@@ -51,18 +51,20 @@ def enter(select: exp.Select, context: Context) -> tuple[Context, Scope]:
     if select.args.get("from_") is None:
         return inside, Scope(tables=(), parent=context.parent)
     first = select.args["from_"].this
-    tables, shared = [_table(first, inside)], set[str]()
+    tables, shared, hidden = [_table(first, inside)], set[str](), list[Table]()
     joins = [*(first.args.get("joins") or []), *(select.args.get("joins") or [])]
     for join in joins:
         joined = _table(join.this, inside)
         _check_join(join, tables, joined)
         shared |= _shared_names(join, tables, joined)
-        tables.append(replace(joined, hidden=join.kind in ("SEMI", "ANTI")))
+        tables.append(joined)
+        hidden += [joined] if join.kind in ("SEMI", "ANTI") else []
     tables += [_table(lateral, inside) for lateral in select.args.get("laterals") or ()]
-    scope = Scope(tables=tuple(tables), shared=frozenset(shared), parent=context.parent)
+    joining = Scope(tables=tuple(tables), shared=frozenset(shared), parent=context.parent)
     for join in joins:
         if join.args.get("on") is not None:
-            check(join.args["on"], Clause(name="ON"), scope, inside)
+            check(join.args["on"], Clause(name="ON"), joining, inside)
+    scope = replace(joining, tables=tuple(table for table in tables if table not in hidden))
     return inside, scope
 
 
@@ -180,12 +182,7 @@ def _output(items: Iterable[exp.Expr], scope: Scope) -> tuple[Column, ...] | Non
         if isinstance(item, exp.Star) and not any(item.args.values()):
             if not scope.is_known:
                 return None
-            columns += [
-                column
-                for table in scope.tables
-                if not table.hidden
-                for column in table.columns or ()
-            ]
+            columns += [column for table in scope.tables for column in table.columns or ()]
         elif isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
             found = scope.resolve(node).column if not _is_alias(node, scope) else None
             columns.append(Column(name=item.alias_or_name, type=found.type if found else ""))

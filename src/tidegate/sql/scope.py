@@ -22,15 +22,11 @@ _HIDDEN_COLUMN = "_metadata"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """One source of rows under one name; a column whose type is '' has one that is not known.
-
-    A ``hidden`` table is seen by its join only (SEMI, ANTI).
-    """
+    """One source of rows under one name; a column whose type is '' has one that is not known."""
 
     name: str
     columns: tuple[Column, ...] | None
     streaming: bool
-    hidden: bool = False
 
     def column(self, name: str) -> Column | None:
         """Return the column of a name, case aside."""
@@ -41,10 +37,18 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
-    """A column that a name means: ``identity`` is one for all ways to write it."""
+    """A column that a name means: ``identity`` is one for all ways to write it.
+
+    A word that Spark takes for a call, such as ``user``, has its own name for an identity.
+    """
 
     identity: str
     column: Column | None
+
+    @property
+    def is_call(self) -> bool:
+        """Whether Spark takes the word for a call."""
+        return self.identity in _LITERAL_FUNCTIONS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +107,7 @@ class Scope:
         wanted = [
             (index, table)
             for index, table in enumerate(self.tables)
-            if not table.hidden and (qualifier is None or table.name.lower() == qualifier.lower())
+            if qualifier is None or table.name.lower() == qualifier.lower()
         ]
         if not wanted or any(table.columns is None for _, table in wanted):
             return None
