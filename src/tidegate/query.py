@@ -6,12 +6,13 @@ This is the place where the statement, the plan, the engine and the sinks meet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from tidegate.config import read_settings
+from tidegate.engine.clock import needs_ticks, with_ticks, without_ticks
 from tidegate.engine.final import final_results
 from tidegate.engine.job import Job, Outlets, make_job
 from tidegate.engine.prepare import prepare
@@ -169,7 +170,7 @@ class Query:
             for kind, value in (("late", late), ("error", errors))
             if value is not None
         }
-        rows = self._prepare(self._frames(), keep_rows=bool(side))
+        rows = self._prepare(self._frames(), ticks=not once, keep_rows=bool(side))
         job = self._job(rows, _outlets(as_sink(sink), side), partitions=_parallelism(rows))
         launch = Launch(
             checkpoint=checkpoint, trigger=trigger, once=once, name=name, on_batch=on_batch
@@ -206,7 +207,9 @@ class Query:
     def _job(self, rows: DataFrame, outlets: Outlets, partitions: int) -> Job:
         return make_job(self.physical, rows, outlets, partitions)
 
-    def _prepare(self, frames: Mapping[str, DataFrame], **options: Any) -> DataFrame:  # noqa: ANN401
+    def _prepare(
+        self, frames: Mapping[str, DataFrame], *, ticks: bool = False, **options: Any
+    ) -> DataFrame:  # noqa: ANN401
         from pyspark.errors import AnalysisException
 
         reason = runnable(self.physical)
@@ -215,9 +218,16 @@ class Query:
         needed = {r.name for r in (self.physical.query.source, *self.physical.query.tables)}
         used = {name: frame for name, frame in frames.items() if name in needed}
         try:
-            return prepare(self.physical, used, **options)
+            rows = prepare(self.physical, used, **options)
         except AnalysisException as error:
             raise self._refused(error) from error
+        if not needs_ticks(self.physical):
+            return rows
+        return (
+            with_ticks(rows, self.physical.settings.clock_interval_us)
+            if ticks
+            else without_ticks(rows)
+        )
 
     def _refused(self, error: Exception) -> QueryError:
         """Spark's refusal, with the place in the statement that it is about where we can tell."""
@@ -302,8 +312,8 @@ class CaseStepper:
         return self._outcome(self._stepper.drain())
 
     def flush(self) -> Outcome:
-        """Emit open state windows: windows on panes have none, so nothing happens."""
-        return self._outcome(self._stepper.run(self._next, None))
+        """Emit open state windows."""
+        return self._outcome(self._stepper.flush())
 
     def close(self) -> None:
         """Let go; the checkpoint stays."""

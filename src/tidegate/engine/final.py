@@ -5,20 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidegate.engine.job import FIRST
-from tidegate.engine.partials import Bounds, accumulated, close, update
-from tidegate.engine.prepare import classify
+from tidegate.engine.paned import PaneOperator
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from tidegate.engine.job import Job
 
-EVERYTHING = Bounds(after_us=None, upto_us=None)
-
 
 def final_results(rows: DataFrame, job: Job) -> DataFrame:
-    """Return the results of prepared rows as if every window had closed and nothing had been
-    late."""
-    classified = classify(rows, job.plan, job.grid, FIRST)
-    partials = accumulated(update(classified, job.aggregation), job.aggregation)
-    return job.finisher.finish(close(partials, job.aggregation, job.grid, EVERYTHING), epoch=0)
+    """Return the results of prepared rows as if all had come in one batch and every window had
+    closed."""
+    operator = job.operator
+    match operator:
+        case PaneOperator():
+            placed = operator.shape.place(rows, job.plan, operator.grid, FIRST)
+            windows = operator.due_windows(operator.shape.kept(placed), None, None)
+            groups = operator.shape.groups(windows, operator.grid)
+        case _:
+            raise AssertionError("the planner keeps other windows out")
+    return job.finisher.finish(groups, epoch=0)

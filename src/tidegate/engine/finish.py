@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions
 
-from tidegate.engine.partials import END, START
+from tidegate.engine.operator import END, INSTANCE, START, TRIGGER
+from tidegate.plan.accumulators import ORDER, PlannedAccumulator
 from tidegate.plan.logical import FilterStage
 from tidegate.plan.physical import (
     PhysicalFilter,
@@ -38,44 +39,62 @@ class Finisher:
     """The part of a plan above its windows, with the types that Spark gives its aggregates."""
 
     plan: PhysicalPlan
-    aggregation: PhysicalStreamingAggregation
     types: Mapping[str, DataType]
 
     def finish(self, groups: DataFrame, epoch: int) -> DataFrame:
         """Return the rows of the result for groups of closed windows.
 
         Args:
-            groups: ``_start_us``, ``_end_us``, keys and merged state columns.
+            groups: ``_start_us``, ``_end_us``, keys, and merged state columns, aggregates, or the
+                values of rows; of some kinds also ``_instance`` and ``_trigger_us``.
             epoch: the value of ``emit_epoch()``.
         """
-        closed = groups.selectExpr(*self._closed_columns(epoch))
+        closed = groups.selectExpr(*self._closed_columns(epoch, groups.columns))
         having = self._predicate(FilterStage.HAVING)
         if having is not None:
             closed = closed.where(having)
         closed = self._limited(closed)
-        closed = self._ordered(closed)
+        if self.plan.query.order_by:
+            closed = self._ordered(closed)
         project = self.plan.find(PhysicalProject)
         assert project is not None, "every plan has a projection"
         return closed.select(
             *(functions.expr(item.expression.sql).alias(item.name) for item in project.items)
         )
 
-    def _closed_columns(self, epoch: int) -> list[str]:
-        plan_id = self.plan.plan_id
+    def _closed_columns(self, epoch: int, present: list[str]) -> list[str]:
+        # Windows of equal bounds are told apart by their instance, where a kind has one.
+        parts = [START, END, *([INSTANCE] if INSTANCE in present else [])]
         columns = [
             f"timestamp_micros({START}) AS _start",
             f"timestamp_micros({END}) AS _end",
-            f"md5(concat_ws('|', '{plan_id}', {START}, {END})) AS _id",
+            f"md5(concat_ws('|', '{self.plan.plan_id}', {', '.join(parts)})) AS _id",
             f"{epoch}L AS _epoch",
-            *(key.name for key in self.aggregation.keys),
         ]
-        for accumulator in self.aggregation.accumulators:
-            name = accumulator.aggregate.name
-            value = accumulator.evaluate
-            if name in self.types:
-                value = f"CAST({value} AS {self.types[name].simpleString()})"
-            columns.append(f"{value} AS {name}")
-        return columns
+        if TRIGGER in present:
+            columns.append(f"timestamp_micros({TRIGGER}) AS _trigger")
+        if ORDER in present:
+            columns.append(ORDER)
+        return [*columns, *self._keys, *self._values()]
+
+    @property
+    def _keys(self) -> list[str]:
+        return [key.name for key in self.plan.query.keys]
+
+    def _values(self) -> list[str]:
+        """The columns that items, HAVING and ORDER BY are over, besides keys and bounds."""
+        streaming = self.plan.find(PhysicalStreamingAggregation)
+        if streaming is not None:
+            return [self._evaluated(accumulator) for accumulator in streaming.accumulators]
+        if self.plan.query.is_row_query:
+            return [argument.name for argument in self.plan.query.arguments]
+        return [aggregate.name for aggregate in self.plan.query.aggregates]
+
+    def _evaluated(self, accumulator: PlannedAccumulator) -> str:
+        name, value = accumulator.aggregate.name, accumulator.evaluate
+        if name in self.types:
+            value = f"CAST({value} AS {self.types[name].simpleString()})"
+        return f"{value} AS {name}"
 
     def _predicate(self, stage: FilterStage) -> str | None:
         filters = (node for node in self.plan.nodes() if isinstance(node, PhysicalFilter))
@@ -88,10 +107,10 @@ class Finisher:
         order = self.plan.find(PhysicalOrder)
         # Without ORDER BY any rows will do; the keys make it the same ones after a replay.
         items = [_order_sql(item) for item in order.items] if order else []
-        keys = [key.name for key in self.aggregation.keys]
+        keys = [ORDER] if ORDER in closed.columns else self._keys
         ranked = closed.selectExpr(
             "*",
-            f"row_number() OVER (PARTITION BY _start, _end ORDER BY {', '.join([*items, *keys, '_end'])})"
+            f"row_number() OVER (PARTITION BY _id ORDER BY {', '.join([*items, *keys, '_id'])})"
             f" AS {RANK}",
         )
         return ranked.where(f"{RANK} <= {limit.count}")

@@ -1,46 +1,47 @@
-"""Ingest: job 1 of a batch. Rows become partials, the partials a segment, and the job counts."""
+"""Ingest: job 1 of a batch. State rows become a segment, and the job counts on its way."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tidegate.engine.faults import fault_point
 from tidegate.engine.manifest import Segment
 from tidegate.engine.observe import observed
-from tidegate.engine.panes import PANE
-from tidegate.engine.partials import LAST_CLOCK, LAST_TIME, ROWS, accumulated, update
-from tidegate.engine.prepare import FATE, UNTIMED, BatchStart, Fate, classify
+from tidegate.engine.operator import Ingested
+from tidegate.engine.partials import KEPT, LAST_CLOCK, LAST_TIME, ROWS, Shape
+from tidegate.engine.prepare import FATE, UNTIMED, BatchStart, Fate
 from tidegate.engine.report import Counts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.engine.job import Job
     from tidegate.engine.state import StateStore
-
-_KEPT = f"{FATE} = {Fate.ACCUMULATED.value}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ingested:
-    """What job 1 did; ``event_time_us`` is the greatest valid event time, None when no row had
-    one."""
+class Intake:
+    """How placed rows are taken in.
 
-    segment: Segment | None = None
-    counts: Counts = field(default_factory=Counts)
-    event_time_us: int | None = None
-    clock_us: int | None = None
+    Attributes:
+        shape: what a state row is.
+        time: the column whose bounds the segment has.
+        partial: the condition (Spark SQL) under which an accumulated row was late for some of its
+            windows.
+    """
+
+    shape: Shape
+    time: str
+    partial: str | None = None
 
 
-def ingest(rows: DataFrame, job: Job, store: StateStore, start: BatchStart) -> Ingested:
-    """Write the segment of an epoch; a batch that accumulates nothing leaves none."""
+def take_in(placed: DataFrame, intake: Intake, start: BatchStart, store: StateStore) -> Ingested:
+    """Write placed rows as the segment of an epoch; a batch that keeps nothing leaves none."""
     fault_point("before_segment", start.epoch)
-    store.set_tasks(job.partitions)
-    partials = update(classify(rows, job.plan, job.grid, start), job.aggregation)
-    watched, numbers = observed(partials, _numbers(job, start))
+    store.set_tasks()
+    watched, numbers = observed(placed, _numbers(intake))
     name = str(start.epoch)
-    store.write_segment(name, accumulated(watched, job.aggregation))
+    store.write_segment(name, intake.shape.kept(watched))
     seen = numbers()
     if not seen["groups"]:
         store.delete_segment(name)
@@ -48,60 +49,59 @@ def ingest(rows: DataFrame, job: Job, store: StateStore, start: BatchStart) -> I
     return _ingested(name, seen)
 
 
-def _numbers(job: Job, start: BatchStart) -> dict[str, str]:
-    """What to observe on partials: few expressions, since each is computed for every partial.
-
-    Rows that are not accumulated are at most one partial for each fate and task, so they come as a
-    list.
-    """
-    other = (
-        f"named_struct('fate', {FATE}, 'rows', {ROWS}, 'time', {LAST_TIME}, 'clock', {LAST_CLOCK})"
-    )
+def _numbers(intake: Intake) -> dict[str, str]:
+    """What to observe: few expressions, since each is computed for every state row of the batch."""
     numbers = {
-        "groups": f"count_if({_KEPT})",
-        "rows": f"sum(IF({_KEPT}, {ROWS}, 0))",
-        "time": f"max(IF({_KEPT}, {LAST_TIME}, NULL))",
+        "groups": f"count_if({KEPT})",
+        "rows": f"sum(IF({KEPT}, {ROWS}, 0))",
+        "time": f"max(IF({FATE} NOT IN ({_list(UNTIMED)}), {LAST_TIME}, NULL))",
         "clock": f"max({LAST_CLOCK})",
-        "first": f"min({PANE})",
-        "last": f"max({PANE})",
-        "others": f"collect_list(IF({_KEPT}, NULL, {other}))",
+        "first": f"min({intake.time})",
+        "last": f"max({intake.time})",
     }
-    if start.closed_us is not None and not job.grid.single:
-        first_end = job.grid.first_end_sql(PANE)
-        numbers["partial"] = f"sum(IF({_KEPT} AND {first_end} <= {start.closed_us}L, {ROWS}, 0))"
+    if intake.shape.aggregated:
+        # At most one partial for each fate and task, so a short list says it all.
+        numbers["others"] = f"collect_list(IF({KEPT}, NULL, struct({FATE}, {ROWS})))"
+    else:
+        numbers |= {f.name: f"sum(IF({FATE} = {f.value}, {ROWS}, 0))" for f in COUNTED}
+    if intake.partial is not None:
+        numbers["partial"] = f"sum(IF({KEPT} AND {intake.partial}, {ROWS}, 0))"
     return numbers
 
 
+# The fates that are counted by themselves: all but accumulated rows and ticks.
+COUNTED = tuple(fate for fate in Fate if fate not in (Fate.ACCUMULATED, Fate.TICK))
+
+
+def _list(fates: tuple[Fate, ...]) -> str:
+    return ", ".join(str(fate.value) for fate in fates)
+
+
 def _ingested(name: str, seen: dict[str, Any]) -> Ingested:
-    others = {fate: 0 for fate in Fate}
-    times = [seen["time"]]
-    for row in seen["others"]:
-        fate = Fate(row["fate"])
-        others[fate] += row["rows"]
-        if fate not in UNTIMED:
-            times.append(row["time"])
-    kept = seen["rows"] or 0
+    rows = {fate: seen.get(fate.name) or 0 for fate in COUNTED}
+    for other in seen.get("others", ()):
+        if other[FATE] in rows:
+            rows[Fate(other[FATE])] += other[ROWS]
+    accumulated = seen["rows"] or 0
     counts = Counts(
-        rows_in=kept + sum(others.values()),
-        accumulated=kept,
-        late=others[Fate.LATE],
-        error=sum(others[fate] for fate in UNTIMED),
-        filtered=others[Fate.FILTERED],
-        outside_windows=others[Fate.OUTSIDE_WINDOWS],
+        rows_in=accumulated + sum(rows.values()),
+        accumulated=accumulated,
+        late=rows[Fate.LATE],
+        error=sum(rows[fate] for fate in UNTIMED if fate in rows),
+        filtered=rows[Fate.FILTERED],
+        outside_windows=rows[Fate.OUTSIDE_WINDOWS],
         partial=seen.get("partial") or 0,
     )
-    segment = None
-    if seen["groups"]:
-        segment = Segment(
-            name=name,
-            level=0,
-            first_pane_us=seen["first"],
-            last_pane_us=seen["last"],
-            rows=seen["groups"],
+    segment = (
+        Segment(
+            name=name, level=0, first_us=seen["first"], last_us=seen["last"], rows=seen["groups"]
         )
+        if seen["groups"]
+        else None
+    )
     return Ingested(
-        segment=segment,
+        segments=(segment,) if segment else (),
         counts=counts,
-        event_time_us=max((t for t in times if t is not None), default=None),
+        event_time_us=seen["time"],
         clock_us=seen["clock"],
     )

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from pyspark.sql import DataFrame
 
 from tidegate.engine.finish import Finisher, native_types
-from tidegate.engine.panes import PaneGrid, pane_grid
-from tidegate.engine.partials import accumulated, update
-from tidegate.engine.prepare import BatchStart, classify
-from tidegate.plan.physical import PhysicalPlan, PhysicalStreamingAggregation
+from tidegate.engine.operator import Operator
+from tidegate.engine.paned import PaneOperator
+from tidegate.engine.panes import pane_grid
+from tidegate.engine.partials import Partials, WholeRows
+from tidegate.engine.prepare import BatchStart
+from tidegate.plan.physical import (
+    PhysicalAggregation,
+    PhysicalPlan,
+    PhysicalStreamingAggregation,
+)
 from tidegate.plan.windows import Cumulate, Hopping, Tumbling
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
 
 # Writes the rows of an epoch; a second call for the same epoch replaces the first.
 Write: TypeAlias = Callable[[DataFrame, int], None]
 
 # What the analyzer is shown when it is asked for types.
-FIRST = BatchStart(epoch=0, clock_us=None, closed_us=None)
+FIRST = BatchStart(epoch=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,16 +39,14 @@ class Outlets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A plan made ready to run: its geometry, the schema of its state, and where its rows go.
+    """A plan made ready to run: the operator of its windows, and where its rows go.
 
     Attributes:
         partitions: how many tasks a shuffle may have; small batches use fewer.
     """
 
     plan: PhysicalPlan
-    aggregation: PhysicalStreamingAggregation
-    grid: PaneGrid
-    state_schema: StructType
+    operator: Operator
     finisher: Finisher
     outlets: Outlets
     partitions: int
@@ -60,24 +61,40 @@ def make_job(plan: PhysicalPlan, rows: DataFrame, outlets: Outlets, partitions: 
         outlets: where results and side output go.
         partitions: tasks of a large shuffle.
     """
-    aggregation = plan.find(PhysicalStreamingAggregation)
-    assert aggregation is not None, "the planner keeps other plans out"
-    window = aggregation.window
-    assert isinstance(window, Tumbling | Hopping | Cumulate), "the planner keeps other windows out"
-    grid = pane_grid(window)
     # The analyzer needs a relation that is not a stream, and no rows.
     empty = rows.sparkSession.createDataFrame([], rows.schema)
-    partials = accumulated(update(classify(empty, plan, grid, FIRST), aggregation), aggregation)
+    operator = make_operator(plan, empty)
+    streaming = plan.find(PhysicalStreamingAggregation)
+    types = native_types(empty, streaming) if streaming is not None else {}
+    finisher = Finisher(plan=plan, types=types)
     return Job(
-        plan=plan,
-        aggregation=aggregation,
-        grid=grid,
-        state_schema=partials.schema,
-        finisher=Finisher(
-            plan=plan,
-            aggregation=aggregation,
-            types=native_types(classify(empty, plan, grid, FIRST), aggregation),
-        ),
-        outlets=outlets,
-        partitions=partitions,
+        plan=plan, operator=operator, finisher=finisher, outlets=outlets, partitions=partitions
     )
+
+
+def make_operator(plan: PhysicalPlan, empty: DataFrame) -> Operator:
+    """Return the operator of the plan's window.
+
+    Args:
+        plan: a plan that ``runnable`` accepts.
+        empty: a static frame without rows, of the prepared columns.
+    """
+    window = plan.watermark.window
+    match window:
+        case Tumbling() | Hopping() | Cumulate():
+            grid = pane_grid(window)
+            shape = shape_of(plan)
+            schema = shape.kept(shape.place(empty, plan, grid, FIRST)).schema
+            return PaneOperator(plan=plan, grid=grid, shape=shape, state_schema=schema)
+        case _:
+            raise AssertionError("the planner keeps other windows out")
+
+
+def shape_of(plan: PhysicalPlan) -> Partials | WholeRows:
+    """Return what a state row is: partials where every aggregate has a merge, whole rows else."""
+    streaming = plan.find(PhysicalStreamingAggregation)
+    if streaming is not None:
+        return Partials(aggregation=streaming)
+    kept = plan.find(PhysicalAggregation)
+    assert kept is not None, "every plan has an aggregation"
+    return WholeRows(aggregation=kept)

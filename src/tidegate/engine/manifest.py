@@ -20,19 +20,19 @@ MANIFEST_VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """An immutable Parquet folder of partials.
+    """An immutable Parquet folder of state.
 
     Attributes:
         name: the folder under ``segments``.
         level: 0 as a batch wrote it, one more for each time it was merged with others.
-        first_pane_us, last_pane_us: the bounds of its ``_pane`` column, both in it.
-        rows: how many partials it holds.
+        first_us, last_us: the bounds of its time column (``_pane`` of partials), both in it.
+        rows: how many rows it holds.
     """
 
     name: str
     level: int
-    first_pane_us: int
-    last_pane_us: int
+    first_us: int
+    last_us: int
     rows: int
 
 
@@ -48,7 +48,7 @@ class Manifest:
         plan_id: its hash.
         clock_us: the greatest clock so far.
         watermark: the shards and the watermark.
-        closed_us: windows with an end up to here have closed; None while there is no watermark.
+        bound_us: windows with an end up to here have closed; None while there is no watermark.
         segments: the state.
         totals: rows so far, by fate.
     """
@@ -59,7 +59,7 @@ class Manifest:
     plan_id: str
     clock_us: int | None = None
     watermark: WatermarkState = field(default_factory=WatermarkState)
-    closed_us: int | None = None
+    bound_us: int | None = None
     segments: tuple[Segment, ...] = ()
     totals: Counts = field(default_factory=Counts)
 

@@ -23,14 +23,17 @@ from uuid import uuid4
 
 from pyspark.sql import DataFrame
 
+from tidegate.engine.clock import TICK, needs_ticks
 from tidegate.engine.panes import PANE, PaneGrid
 from tidegate.plan.accumulators import ORDER, TIME
 from tidegate.plan.logical import FilterStage
 from tidegate.plan.physical import (
+    PhysicalAggregation,
     PhysicalFilter,
     PhysicalPlan,
     PhysicalStreamingAggregation,
 )
+from tidegate.plan.settings import TimeMode
 
 CLOCK = "_clock"
 PASS = "_pass"
@@ -56,10 +59,16 @@ class Fate(IntEnum):
     FILTERED = 4
     OUTSIDE_WINDOWS = 5
     EVENT_TIME_OUT_OF_RANGE = 6
+    TICK = 7
 
 
 # Rows of these fates have no event time that the watermark may follow.
-UNTIMED = (Fate.NULL_EVENT_TIME, Fate.FUTURE_EVENT_TIME, Fate.EVENT_TIME_OUT_OF_RANGE)
+UNTIMED = (
+    Fate.NULL_EVENT_TIME,
+    Fate.FUTURE_EVENT_TIME,
+    Fate.EVENT_TIME_OUT_OF_RANGE,
+    Fate.TICK,
+)
 
 
 def prepare(
@@ -77,8 +86,8 @@ def prepare(
         clock_sql: BIGINT microseconds, constant for a batch.
         keep_rows: whether side output needs the original rows.
     """
-    columns = [f"{sql} AS {name}" for name, sql in prepared_columns(plan).items()]
-    columns.insert(1, f"{clock_sql} AS {CLOCK}")
+    columns = [f"{sql} AS {name}" for name, sql in prepared_columns(plan, clock_sql).items()]
+    columns.append(f"{clock_sql} AS {CLOCK}")
     statement = plan.query.statement
     # Behind a WITH clause or a subquery the stream's own columns are gone: there the row that is
     # kept is the one of the FROM clause.
@@ -114,51 +123,62 @@ def prepare(
 class BatchStart:
     """What a batch's rows are judged by; all of it is fixed before the batch.
 
-    ``clock_us`` is the clock of the batch before (None: there was none), ``closed_us`` the end up
-    to which windows had closed: watermark less allowed lateness (None: no watermark yet).
+    Attributes:
+        epoch: the step.
+        clock_us: the clock of the batch before; None: there was none.
+        bound_us: the end up to which windows had closed, the watermark less the allowed lateness;
+            None: no watermark yet.
     """
 
     epoch: int
-    clock_us: int | None
-    closed_us: int | None
+    clock_us: int | None = None
+    bound_us: int | None = None
 
 
-def prepared_columns(plan: PhysicalPlan) -> dict[str, str]:
+def prepared_columns(plan: PhysicalPlan, clock_sql: str) -> dict[str, str]:
     """The prepared columns that come from expressions over the source: name to Spark SQL text."""
-    aggregation = plan.find(PhysicalStreamingAggregation)
-    assert aggregation is not None, "only plans with accumulators are prepared"
-    spec = plan.watermark.spec
-    columns = {TIME: f"CAST({spec.event_time.sql} AS BIGINT)"}
+    columns = {TIME: _time_sql(plan, clock_sql)}
     where = _where(plan)
     if where is not None:
         columns[PASS] = where
-    columns |= {key.name: key.expression.sql for key in aggregation.keys}
-    columns |= {argument.name: argument.expression.sql for argument in aggregation.arguments}
+    columns |= {key.name: key.expression.sql for key in plan.query.keys}
+    columns |= {argument.name: argument.expression.sql for argument in plan.query.arguments}
     return columns
 
 
-def classify(rows: DataFrame, plan: PhysicalPlan, grid: PaneGrid, before: BatchStart) -> DataFrame:
-    """Return prepared rows with ``_class``, ``_pane`` and, where aggregates need it, ``_order``.
+def _time_sql(plan: PhysicalPlan, clock_sql: str) -> str:
+    """The row's time; in processing time it is NULL here and the batch's clock in ``classify``."""
+    event_time = plan.watermark.spec.event_time
+    if event_time.sql is None:
+        return "CAST(NULL AS BIGINT)"
+    candidates = [event_time.sql]
+    if plan.watermark.spec.null_event_time_fallback:
+        candidates += [event_time.fallback_sql] if event_time.fallback_sql else []
+        candidates.append(clock_sql)
+    joined = ", ".join(candidates)
+    return f"CAST({joined if len(candidates) == 1 else f'coalesce({joined})'} AS BIGINT)"
+
+
+def classify(
+    rows: DataFrame,
+    plan: PhysicalPlan,
+    grid: PaneGrid,
+    start: BatchStart,
+    aggregation: PhysicalAggregation | PhysicalStreamingAggregation,
+) -> DataFrame:
+    """Return prepared rows with ``_class``, ``_pane`` and, where it is needed, ``_order``.
 
     ``_pane`` and the keys are NULL for rows that are not accumulated.
     """
-    aggregation = plan.find(PhysicalStreamingAggregation)
-    assert aggregation is not None, "only plans with accumulators are classified"
-    fate = fate_sql(plan, grid, before)
+    placed = judge(rows, plan, start, fate_sql(plan, grid, start))
     accumulated = f"{FATE} = {Fate.ACCUMULATED.value}"
     keys = [
         f"CASE WHEN {accumulated} THEN {key.name} END AS {key.name}" for key in aggregation.keys
     ]
-    updates = " ".join(column.update for column in aggregation.partial_columns)
     others = [argument.name for argument in aggregation.arguments]
-    if ORDER in updates:
-        # Arrival: epoch, source partition, position; monotonically_increasing_id holds the last
-        # two.
-        others.append(
-            f"named_struct('t', {TIME}, 'b', {before.epoch}L, 'i', monotonically_increasing_id())"
-            f" AS {ORDER}"
-        )
-    return rows.selectExpr("*", f"{fate} AS {FATE}").selectExpr(
+    if _needs_order(aggregation):
+        others.append(f"{order_sql(start)} AS {ORDER}")
+    return placed.selectExpr(
         TIME,
         CLOCK,
         FATE,
@@ -168,27 +188,58 @@ def classify(rows: DataFrame, plan: PhysicalPlan, grid: PaneGrid, before: BatchS
     )
 
 
-def fate_sql(plan: PhysicalPlan, grid: PaneGrid, before: BatchStart) -> str:
-    """The CASE expression that decides the fate of a prepared row; its order is the precedence."""
-    # The clock never goes back, whatever the machine's clock does.
-    clock = CLOCK if before.clock_us is None else f"greatest({CLOCK}, {before.clock_us}L)"
-    branches = [
-        (f"{TIME} IS NULL", Fate.NULL_EVENT_TIME),
-        (f"{TIME} > {clock} + {plan.watermark.spec.max_future_skew_us}L", Fate.FUTURE_EVENT_TIME),
-        (
-            f"{TIME} < {LEAST_TIME_US}L OR {TIME} > {GREATEST_TIME_US}L",
-            Fate.EVENT_TIME_OUT_OF_RANGE,
-        ),
-    ]
-    if _where(plan) is not None:
-        branches.append((f"NOT coalesce({PASS}, false)", Fate.FILTERED))
+def judge(rows: DataFrame, plan: PhysicalPlan, start: BatchStart, fate: str) -> DataFrame:
+    """Return prepared rows with their fate; in processing time their time is set to the clock."""
+    clock = CLOCK if start.clock_us is None else f"greatest({CLOCK}, {start.clock_us}L)"
+    times = {CLOCK: clock} if start.clock_us is not None else {}
+    if plan.watermark.spec.mode is TimeMode.PROCESSING:
+        times[TIME] = clock
+    columns = [f"{times[name]} AS {name}" if name in times else name for name in rows.columns]
+    moved = rows.selectExpr(*columns) if times else rows
+    return moved.selectExpr("*", f"{fate} AS {FATE}")
+
+
+def order_sql(start: BatchStart) -> str:
+    """A STRUCT that orders rows by time, then by arrival: epoch, source partition, position."""
+    # monotonically_increasing_id holds the partition and the position in it.
+    return f"named_struct('t', {TIME}, 'b', {start.epoch}L, 'i', monotonically_increasing_id())"
+
+
+def fate_sql(plan: PhysicalPlan, grid: PaneGrid, start: BatchStart) -> str:
+    """The CASE expression that decides the fate of a row on panes; its order is the precedence."""
     last_end = grid.last_end_sql(grid.pane_sql(TIME))
-    if grid.has_gaps:
-        branches.append((f"{last_end} <= {TIME}", Fate.OUTSIDE_WINDOWS))
-    if before.closed_us is not None:
-        branches.append((f"{last_end} <= {before.closed_us}L", Fate.LATE))
-    cases = " ".join(f"WHEN {condition} THEN {fate.value}" for condition, fate in branches)
+    late = None if start.bound_us is None else f"{last_end} <= {start.bound_us}L"
+    outside = f"{last_end} <= {TIME}" if grid.has_gaps else None
+    return fate_case(plan, late=late, outside=outside)
+
+
+def fate_case(plan: PhysicalPlan, *, late: str | None, outside: str | None = None) -> str:
+    """The CASE expression of fates, for any kind of window.
+
+    Args:
+        plan: the plan.
+        late: the condition under which a row is late for all its windows; None: never.
+        outside: the condition under which a row is in no window; None: never.
+    """
+    skew_us = plan.watermark.spec.max_future_skew_us
+    out_of_range = f"{TIME} < {LEAST_TIME_US}L OR {TIME} > {GREATEST_TIME_US}L"
+    branches: list[tuple[str | None, Fate]] = [
+        (TICK, Fate.TICK) if needs_ticks(plan) else (None, Fate.TICK),
+        (f"{TIME} IS NULL", Fate.NULL_EVENT_TIME),
+        (f"{TIME} > {CLOCK} + {skew_us}L", Fate.FUTURE_EVENT_TIME),
+        (out_of_range, Fate.EVENT_TIME_OUT_OF_RANGE),
+        (f"NOT coalesce({PASS}, false)" if _where(plan) is not None else None, Fate.FILTERED),
+        (outside, Fate.OUTSIDE_WINDOWS),
+        (late, Fate.LATE),
+    ]
+    cases = " ".join(f"WHEN {when} THEN {fate.value}" for when, fate in branches if when)
     return f"CASE {cases} ELSE {Fate.ACCUMULATED.value} END"
+
+
+def _needs_order(aggregation: PhysicalAggregation | PhysicalStreamingAggregation) -> bool:
+    if isinstance(aggregation, PhysicalAggregation):
+        return True
+    return any(ORDER in column.update for column in aggregation.partial_columns)
 
 
 def _where(plan: PhysicalPlan) -> str | None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tidegate.engine.prepare import CLOCK, FATE, ROW, BatchStart, Fate, fate_sql
+from tidegate.engine.prepare import CLOCK, FATE, ROW, BatchStart, Fate
 from tidegate.plan.accumulators import TIME
-from tidegate.plan.physical import PhysicalStreamingAggregation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.engine.panes import PaneGrid
+    from tidegate.engine.operator import LateWindows
     from tidegate.plan.physical import PhysicalPlan
 
 # The kind and the reason that a record gives for each fate that has one.
@@ -24,84 +24,78 @@ REASONS: dict[Fate, tuple[str, str]] = {
 
 KINDS = ("late", "error")
 
-# By way of TIMESTAMP_NTZ, so that the session's time zone has no say.
-_ISO = "replace(CAST(timestampadd(MICROSECOND, {0}, TIMESTAMP_NTZ '1970-01-01 00:00:00') AS STRING), ' ', 'T') || 'Z'"
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What the rows of a batch were judged by; ``watermark_us`` is the one before the batch."""
+
+    plan: PhysicalPlan
+    start: BatchStart
+    watermark_us: int | None
+    late_windows: LateWindows
 
 
-def side_output(
-    rows: DataFrame,
-    plan: PhysicalPlan,
-    grid: PaneGrid,
-    before: BatchStart,
-    *,
-    watermark_us: int | None,
-    kinds: tuple[str, ...],
-) -> DataFrame:
-    """Return one record for each prepared row of the given kinds.
+def side_output(rows: DataFrame, judged: Judged, kind: str) -> DataFrame:
+    """Return one record for each row of a kind.
 
-    Columns: kind, reason, event_time, processing_time, watermark (ISO 8601 UTC), late_by_ms, window
-    (the last one), windows (all that a late row was late for), group_key, original_event,
-    error_detail, plan_id, shard. The watermark is the one before the batch, by which the rows were
-    judged.
+    Args:
+        rows: prepared rows with their fate (``_class``).
+        judged: what they were judged by.
+        kind: ``late`` or ``error``.
+
+    Returns:
+        Columns kind, reason, event_time, processing_time, watermark (ISO 8601 UTC), late_by_ms,
+        window (the last one), windows (all that a late row was late for), group_key,
+        original_event, error_detail, plan_id, shard.
     """
-    aggregation = plan.find(PhysicalStreamingAggregation)
-    assert aggregation is not None, "only plans with accumulators have side output yet"
-    pane = grid.pane_sql(TIME)
+    fates = [fate for fate, (of_kind, _) in REASONS.items() if of_kind == kind]
+    chosen = rows.where(f"{FATE} IN ({', '.join(str(fate.value) for fate in fates)})")
     late = f"{FATE} = {Fate.LATE.value}"
-    ends = f"sequence({grid.first_end_sql(pane)}, {grid.last_end_sql(pane)}, {grid.stride_us}L)"
-    lateness_us = plan.watermark.spec.lateness_us
-    watermark = "NULL" if watermark_us is None else f"{watermark_us}L"
-    chosen = [fate for fate, (kind, _) in REASONS.items() if kind in kinds]
-    judged = rows.selectExpr("*", f"{fate_sql(plan, grid, before)} AS {FATE}").where(
-        f"{FATE} IN ({', '.join(str(fate.value) for fate in chosen)})"
-    )
-    with_windows = judged.selectExpr(
-        "*",
-        f"CASE WHEN {late} THEN transform({ends}, e -> {_window_sql(grid, 'e')}) END AS _windows",
-        f"CASE WHEN {late} THEN {grid.last_end_sql(pane)} END AS _last_end",
-    )
-    keys = ", ".join(
-        f"'{label}', {key.name}"
-        for label, key in zip(_key_labels(aggregation), aggregation.keys, strict=True)
-    )
-    return with_windows.selectExpr(
-        f"{_by_fate(0, chosen)} AS kind",
-        f"{_by_fate(1, chosen)} AS reason",
+    bound_us = judged.start.bound_us
+    behind = f"({bound_us}L - {judged.late_windows.last_end}) div 1000"
+    reasons = " ".join(f"WHEN {fate.value} THEN '{REASONS[fate][1]}'" for fate in fates)
+    watermark = "NULL" if judged.watermark_us is None else f"{judged.watermark_us}L"
+    return chosen.selectExpr(
+        f"'{kind}' AS kind",
+        f"CASE {FATE} {reasons} END AS reason",
         f"{_iso(TIME)} AS event_time",
         f"{_iso(CLOCK)} AS processing_time",
-        f"{_iso(watermark)} AS watermark"
-        if watermark_us is not None
-        else "CAST(NULL AS STRING) AS watermark",
-        f"CASE WHEN {late} THEN ({watermark} - (_last_end + {lateness_us})) div 1000 END AS late_by_ms"
-        if watermark_us is not None
-        else "CAST(NULL AS BIGINT) AS late_by_ms",
-        "try_element_at(_windows, -1) AS window",
-        "_windows AS windows",
-        f"named_struct({keys}) AS group_key" if keys else "CAST(NULL AS STRING) AS group_key",
-        f"{ROW} AS original_event"
-        if ROW in rows.columns
-        else "CAST(NULL AS STRING) AS original_event",
+        f"CAST({_iso(watermark)} AS STRING) AS watermark",
+        f"CAST({f'CASE WHEN {late} THEN {behind} END' if bound_us is not None else 'NULL'} AS BIGINT)"
+        " AS late_by_ms",
+        f"CASE WHEN {late} THEN transform({judged.late_windows.windows}, w -> named_struct("
+        f"'start', {_iso('w.start')}, 'end', {_iso('w.end')})) END AS windows",
+        f"{_group_key(judged.plan)} AS group_key",
+        f"{ROW if ROW in rows.columns else 'CAST(NULL AS STRING)'} AS original_event",
+    ).selectExpr(
+        "kind",
+        "reason",
+        "event_time",
+        "processing_time",
+        "watermark",
+        "late_by_ms",
+        "try_element_at(windows, -1) AS window",
+        "windows",
+        "group_key",
+        "original_event",
         "CAST(NULL AS STRING) AS error_detail",
-        f"'{plan.plan_id}' AS plan_id",
+        f"'{judged.plan.plan_id}' AS plan_id",
         "CAST(NULL AS STRING) AS shard",
     )
 
 
-def _window_sql(grid: PaneGrid, end: str) -> str:
-    return f"named_struct('start', {_iso(grid.start_of_end_sql(end))}, 'end', {_iso(end)})"
+def _group_key(plan: PhysicalPlan) -> str:
+    """The keys by the text that the statement gives them, or NULL when there are none."""
+    if not plan.query.keys:
+        return "CAST(NULL AS STRING)"
+    labels = [
+        key.expression.sql.replace("\\", "\\\\").replace("'", "\\'") for key in plan.query.keys
+    ]
+    pairs = (f"'{label}', {key.name}" for label, key in zip(labels, plan.query.keys, strict=True))
+    return f"named_struct({', '.join(pairs)})"
 
 
 def _iso(time: str) -> str:
-    return _ISO.format(f"({time})")
-
-
-def _by_fate(place: int, fates: list[Fate]) -> str:
-    cases = " ".join(f"WHEN {fate.value} THEN '{REASONS[fate][place]}'" for fate in fates)
-    return f"CASE {FATE} {cases} END"
-
-
-def _key_labels(aggregation: PhysicalStreamingAggregation) -> list[str]:
-    """The keys as the statement writes them, made safe for a string literal of SQL."""
-    return [
-        key.expression.sql.replace("\\", "\\\\").replace("'", "\\'") for key in aggregation.keys
-    ]
+    # By way of TIMESTAMP_NTZ, so that the session's time zone has no say.
+    moment = f"timestampadd(MICROSECOND, {time}, TIMESTAMP_NTZ '1970-01-01 00:00:00')"
+    return f"replace(CAST({moment} AS STRING), ' ', 'T') || 'Z'"

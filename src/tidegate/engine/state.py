@@ -10,12 +10,13 @@ checkpoint may be on any file system that Spark's own checkpoints may be on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 
 from tidegate.engine.manifest import Manifest, Segment
+from tidegate.engine.observe import observed
 from tidegate.errors import StateError
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 # Manifests kept besides the newest, for a look back; segments that only they name are gone.
 OLDER_MANIFESTS = 10
+
+# State rows for which one task more is worth its start.
+ROWS_PER_TASK = 100_000
 
 _PARQUET_OPTIONS = {
     # A segment is listed in a manifest or does not exist: the marker file says nothing.
@@ -38,11 +42,13 @@ class StateStore:
     Args:
         spark: the session of the batch; its Hadoop configuration reaches the file system.
         checkpoint: the query's checkpoint folder, any Hadoop path.
+        partitions: the most tasks that a shuffle may have.
     """
 
-    def __init__(self, spark: SparkSession, checkpoint: str) -> None:
+    def __init__(self, spark: SparkSession, checkpoint: str, partitions: int) -> None:
         self.checkpoint = checkpoint
         self._spark = spark
+        self._partitions = partitions
         self._tasks = 0
         self._root = f"{checkpoint.rstrip('/')}/tidegate"
         self._jvm: Any = spark._jvm
@@ -122,11 +128,32 @@ class StateStore:
         paths = [self.segment_path(segment.name) for segment in segments]
         return self._spark.read.schema(schema).parquet(*paths)
 
-    def set_tasks(self, count: int) -> None:
-        """Set how many tasks the next shuffle has."""
+    def write_counted(
+        self, name: str, level: int, state: DataFrame, bounds: tuple[str, str]
+    ) -> Segment | None:
+        """Write a segment, count it on the way, and return it; None when it would be empty."""
+        first, last = bounds
+        watched, numbers = observed(state, {"rows": "count(1)", "first": first, "last": last})
+        self.write_segment(name, watched)
+        seen = numbers()
+        if not seen["rows"]:
+            self.delete_segment(name)
+            return None
+        return Segment(
+            name=name, level=level, first_us=seen["first"], last_us=seen["last"], rows=seen["rows"]
+        )
+
+    def set_tasks(self, count: int | None = None) -> None:
+        """Set how many tasks the next shuffle has; all that may be without a number."""
+        count = self._partitions if count is None else min(count, self._partitions)
         if count != self._tasks:
             self._spark.conf.set("spark.sql.shuffle.partitions", str(count))
             self._tasks = count
+
+    def set_tasks_for(self, segments: Sequence[Segment]) -> None:
+        """Set as many tasks as the rows of the segments are worth."""
+        rows = sum(segment.rows for segment in segments)
+        self.set_tasks(max(1, -(-rows // ROWS_PER_TASK)))
 
     def delete_segment(self, name: str) -> None:
         """Delete a segment; one that is not there is no error."""

@@ -1,7 +1,7 @@
 """The step: one micro-batch, ``step(state, rows, clock) -> (state', results, side output)``.
 
-    prepare      (before the batch) event time, keys, arguments; here: the fate of each row
-    ingest       job 1: rows become partials, written as this epoch's segment; the job counts
+    prepare      (before the batch) event time, keys, arguments
+    ingest       job 1: rows become state, written as this epoch's segment; the job counts
     advance      the watermark, from what job 1 observed
     emit         job 2, only when a window is due: read, merge, finish, write to the sink
     side output  a job only when the counts say there is something to write
@@ -20,13 +20,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tidegate.engine.faults import fault_point
-from tidegate.engine.ingest import Ingested, ingest
-from tidegate.engine.observe import observed
 from tidegate.engine.manifest import Manifest, Segment
-from tidegate.engine.partials import END, Bounds, close, merge
+from tidegate.engine.observe import observed
+from tidegate.engine.operator import Closing, Ingested
 from tidegate.engine.prepare import BatchStart
 from tidegate.engine.report import BatchReport, Counts
-from tidegate.engine.side import KINDS, side_output
+from tidegate.engine.side import KINDS, Judged, side_output
 from tidegate.engine.watermark import SINGLE_SHARD, WatermarkState, advance
 
 if TYPE_CHECKING:
@@ -37,51 +36,61 @@ if TYPE_CHECKING:
 
 # Segments of one level that are merged into one of the next: closing reads O(log batches) of them.
 MERGE_FACTOR = 8
-# Partials for which one task more is worth its start.
-ROWS_PER_TASK = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """What a step is given: prepared rows (None when only time passes) and the clock if no row
-    carries it."""
+    """What a step is given.
+
+    Attributes:
+        rows: prepared rows, None when only time passes.
+        clock_us: the clock, if no row carries it.
+        drain: the end of the stream: every window closes.
+        flush: open state windows are emitted.
+    """
 
     batch_id: int
     rows: DataFrame | None
     clock_us: int | None = None
     drain: bool = False
+    flush: bool = False
 
 
 def step(
     state: Manifest, batch: Batch, job: Job, store: StateStore
 ) -> tuple[Manifest, BatchReport]:
-    """Run one micro-batch and return the state after it, already committed, and what it did."""
+    """Run one micro-batch; return the state after it, already committed, and what it did."""
     started = time.monotonic()
     epoch = state.epoch + 1
-    start = BatchStart(epoch=epoch, clock_us=state.clock_us, closed_us=state.closed_us)
+    start = BatchStart(epoch=epoch, clock_us=state.clock_us, bound_us=state.bound_us)
 
-    ingested = ingest(batch.rows, job, store, start) if batch.rows is not None else Ingested()
-    clock_us = max(
-        (c for c in (state.clock_us, batch.clock_us, ingested.clock_us) if c is not None),
-        default=None,
-    )
+    ingested = Ingested()
+    if batch.rows is not None:
+        ingested = job.operator.ingest(batch.rows, start, state.segments, store)
+    segments = (*state.segments, *ingested.segments)
 
-    segments = (*state.segments, *((ingested.segment,) if ingested.segment else ()))
+    clock_us = _latest(state.clock_us, batch.clock_us, ingested.clock_us)
     watermark = _advance(state, ingested, clock_us, job)
     if batch.drain:
         watermark = _past_everything(watermark, segments, job)
-    closed_us = _closed(watermark, job)
+    bound_us = _bound(state, watermark, job)
 
-    emitted = _emit(
-        segments, Bounds(after_us=state.closed_us, upto_us=closed_us), job, store, epoch
+    closing = Closing(
+        epoch=epoch,
+        before_us=state.bound_us,
+        bound_us=bound_us,
+        segments=segments,
+        fresh=tuple(segment.name for segment in ingested.segments),
+        drain=batch.drain,
+        flush=batch.flush,
     )
+    emitted = _emit(closing, job, store)
     fault_point("after_results", epoch)
 
     _write_side_output(batch.rows, ingested.counts, job, start, state)
     fault_point("after_side_output", epoch)
 
-    live = tuple(segment for segment in segments if _is_live(segment, closed_us, job))
-    merged = _merge_segments(live, closed_us, job, store, epoch)
+    live = _merge_segments(emitted.segments, bound_us, job, store, epoch)
     fault_point("after_merge", epoch)
 
     after = Manifest(
@@ -91,137 +100,106 @@ def step(
         plan_id=job.plan.plan_id,
         clock_us=clock_us,
         watermark=watermark,
-        closed_us=closed_us,
-        segments=merged,
+        bound_us=bound_us,
+        segments=live,
         totals=state.totals + ingested.counts,
     )
     store.commit(after)
     fault_point("after_manifest", epoch)
-    store.clean_up(replace(state, segments=segments), after)
+    store.clean_up(replace(state, segments=(*segments, *emitted.segments)), after)
     fault_point("after_clean_up", epoch)
     return after, _report(after, ingested.counts, emitted, started)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emitted:
-    """What closed: distinct windows, and result rows."""
+    """What closed: distinct windows, result rows; and the state that is left."""
 
+    segments: tuple[Segment, ...]
     windows: int = 0
     rows: int = 0
 
 
+def _latest(*clocks: int | None) -> int | None:
+    """The clock never goes back, whatever the machine's clock does."""
+    return max((clock for clock in clocks if clock is not None), default=None)
+
+
 def _advance(state: Manifest, ingested: Ingested, clock_us: int | None, job: Job) -> WatermarkState:
-    spec = job.plan.watermark.spec
     if clock_us is None:
         return state.watermark
     seen = {} if ingested.event_time_us is None else {SINGLE_SHARD: ingested.event_time_us}
-    return advance(state.watermark, seen, clock_us, spec)
+    return advance(state.watermark, seen, clock_us, job.plan.watermark.spec)
 
 
 def _past_everything(
     watermark: WatermarkState, segments: tuple[Segment, ...], job: Job
 ) -> WatermarkState:
-    """The watermark of a drain: past the end of every window, so that each closes and none
-    reopens."""
-    ends = [job.grid.last_end(segment.last_pane_us) for segment in segments]
-    if not ends:
+    """The watermark of a drain: past the end of every window, so that each closes, none reopens."""
+    last_us = job.operator.end_of_all(segments)
+    if last_us is None:
         return watermark
-    last_us = max(ends) + job.plan.watermark.spec.lateness_us
-    known = watermark.watermark_us
-    return replace(watermark, watermark_us=last_us if known is None else max(known, last_us))
+    past_us = last_us + job.plan.watermark.spec.lateness_us
+    return replace(watermark, watermark_us=_latest(watermark.watermark_us, past_us))
 
 
-def _closed(watermark: WatermarkState, job: Job) -> int | None:
-    """Windows with an end up to here are closed: a window is due when W >= end + lateness."""
+def _bound(state: Manifest, watermark: WatermarkState, job: Job) -> int | None:
+    """What ends up to here is closed: a window is due when W >= end + lateness.
+
+    It never goes back, also when a restart brings a greater lateness: a window closes once.
+    """
     if watermark.watermark_us is None:
-        return None
-    return watermark.watermark_us - job.plan.watermark.spec.lateness_us
+        return state.bound_us
+    return _latest(state.bound_us, watermark.watermark_us - job.plan.watermark.spec.lateness_us)
 
 
-def _emit(
-    segments: tuple[Segment, ...], bounds: Bounds, job: Job, store: StateStore, epoch: int
-) -> Emitted:
-    due = [segment for segment in segments if _has_due_window(segment, bounds, job)]
-    if not due:
-        return Emitted()
-    _set_tasks(store, sum(segment.rows for segment in due), job)
-    partials = store.read_segments(due, job.state_schema)
-    groups, windows = observed(
-        close(partials, job.aggregation, job.grid, bounds), {"windows": f"collect_set({END})"}
+def _emit(closing: Closing, job: Job, store: StateStore) -> Emitted:
+    closed = job.operator.close(closing, store)
+    if closed.groups is None:
+        return Emitted(segments=closed.segments)
+    results, numbers = observed(
+        job.finisher.finish(closed.groups, closing.epoch), {"rows": "count(1)"}
     )
-    results, rows = observed(job.finisher.finish(groups, epoch), {"rows": "count(1)"})
-    job.outlets.results(results, epoch)
-    return Emitted(windows=len(windows()["windows"]), rows=rows()["rows"])
-
-
-def _has_due_window(segment: Segment, bounds: Bounds, job: Job) -> bool:
-    """Whether a window that holds a pane within the segment's bounds may close now."""
-    if bounds.upto_us is None:
-        return False
-    after_us = segment.first_pane_us
-    if bounds.after_us is not None:
-        after_us = max(after_us, bounds.after_us)
-    first_end_us = job.grid.next_end(after_us)
-    return first_end_us <= min(bounds.upto_us, job.grid.last_end(segment.last_pane_us))
-
-
-def _is_live(segment: Segment, closed_us: int | None, job: Job) -> bool:
-    return closed_us is None or job.grid.last_end(segment.last_pane_us) > closed_us
+    job.outlets.results(results, closing.epoch)
+    return Emitted(segments=closed.segments, windows=closed.windows(), rows=numbers()["rows"])
 
 
 def _merge_segments(
-    live: tuple[Segment, ...], closed_us: int | None, job: Job, store: StateStore, epoch: int
+    live: tuple[Segment, ...], bound_us: int | None, job: Job, store: StateStore, epoch: int
 ) -> tuple[Segment, ...]:
-    """Merge the segments of a level that has too many; at most one level a step."""
-    for level in sorted({segment.level for segment in live}):
-        crowd = [segment for segment in live if segment.level == level]
-        if len(crowd) < MERGE_FACTOR:
-            continue
-        _set_tasks(store, sum(segment.rows for segment in crowd), job)
-        partials = store.read_segments(crowd, job.state_schema)
-        if closed_us is not None:
-            partials = partials.where(f"{job.grid.last_end_sql('_pane')} > {closed_us}L")
-        merged, numbers = observed(
-            merge(partials, job.aggregation),
-            {"rows": "count(1)", "first": "min(_pane)", "last": "max(_pane)"},
-        )
-        name = f"{epoch}-merged-{level + 1}"
-        store.write_segment(name, merged)
-        seen = numbers()
-        rest = tuple(segment for segment in live if segment.level != level)
-        if not seen["rows"]:
-            store.delete_segment(name)
-            return rest
-        bigger = Segment(
-            name=name,
-            level=level + 1,
-            first_pane_us=seen["first"],
-            last_pane_us=seen["last"],
-            rows=seen["rows"],
-        )
-        return (*rest, bigger)
-    return live
+    """Merge the segments of the lowest level that has too many; at most one level a step."""
+    levels = [segment.level for segment in live]
+    crowded = sorted(level for level in set(levels) if levels.count(level) >= MERGE_FACTOR)
+    if not crowded:
+        return live
+    level = crowded[0]
+    crowd = [segment for segment in live if segment.level == level]
+    rest = tuple(segment for segment in live if segment.level != level)
+    store.set_tasks_for(crowd)
+    operator = job.operator
+    state = operator.merge(store.read_segments(crowd, operator.state_schema), bound_us)
+    segment = store.write_counted(
+        f"{epoch}-merged-{level + 1}", level + 1, state, operator.bounds()
+    )
+    return (*rest, segment) if segment is not None else rest
 
 
 def _write_side_output(
     rows: DataFrame | None, counts: Counts, job: Job, start: BatchStart, state: Manifest
 ) -> None:
     present = {"late": counts.late, "error": counts.error}
-    for kind in KINDS:
-        if rows is not None and present[kind] and kind in job.outlets.side:
-            records = side_output(
-                rows,
-                job.plan,
-                job.grid,
-                start,
-                watermark_us=state.watermark.watermark_us,
-                kinds=(kind,),
-            )
-            job.outlets.side[kind](records, start.epoch)
-
-
-def _set_tasks(store: StateStore, rows: int, job: Job) -> None:
-    store.set_tasks(max(1, min(job.partitions, -(-rows // ROWS_PER_TASK))))
+    wanted = [kind for kind in KINDS if present[kind] and kind in job.outlets.side]
+    if rows is None or not wanted:
+        return
+    judged = Judged(
+        plan=job.plan,
+        start=start,
+        watermark_us=state.watermark.watermark_us,
+        late_windows=job.operator.late_windows(),
+    )
+    for kind in wanted:
+        records = side_output(job.operator.judge(rows, start), judged, kind)
+        job.outlets.side[kind](records, start.epoch)
 
 
 def _report(after: Manifest, counts: Counts, emitted: Emitted, started: float) -> BatchReport:
@@ -235,6 +213,6 @@ def _report(after: Manifest, counts: Counts, emitted: Emitted, started: float) -
         rows_out=emitted.rows,
         state_rows=sum(segment.rows for segment in after.segments),
         segments=len(after.segments),
-        open_from_us=min((segment.first_pane_us for segment in after.segments), default=None),
+        open_from_us=min((segment.first_us for segment in after.segments), default=None),
         duration_ms=round((time.monotonic() - started) * 1000),
     )

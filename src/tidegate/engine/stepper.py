@@ -42,7 +42,7 @@ class Stepper:
         for name, value in STEP_CONF.items():
             spark.conf.set(name, value)
         self._job = job
-        self._store = StateStore(spark, checkpoint)
+        self._store = StateStore(spark, checkpoint, job.partitions)
         newest = self._store.newest()
         if newest is None:
             newest = Manifest(
@@ -81,6 +81,11 @@ class Stepper:
         """Close and emit every window; later rows for them are late."""
         with self._lock:
             return self._step(Batch(batch_id=self._state.batch_id, rows=None, drain=True))
+
+    def flush(self) -> BatchReport:
+        """Emit open state windows; other kinds have nothing to flush."""
+        with self._lock:
+            return self._step(Batch(batch_id=self._state.batch_id, rows=None, flush=True))
 
     def _step(self, batch: Batch) -> BatchReport:
         self._state, report = step(self._state, batch, self._job, self._store)

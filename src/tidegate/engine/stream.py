@@ -72,15 +72,12 @@ class Run:
 
     @property
     def open_windows(self) -> int:
-        """How many windows are open, by the bounds of the state: a window without rows between two
-        counts."""
-        state, grid = self._stepper.state, self._job.grid
-        if not state.segments:
-            return 0
-        first_us = min(segment.first_pane_us for segment in state.segments)
-        after_us = first_us if state.closed_us is None else max(first_us, state.closed_us)
-        last_us = max(grid.last_end(segment.last_pane_us) for segment in state.segments)
-        return max(0, (last_us - grid.next_end(after_us)) // grid.stride_us + 1)
+        """How many windows are open, by the bounds of the state.
+
+        A window without rows between two that have some counts too.
+        """
+        state = self._stepper.state
+        return self._job.operator.open_windows(state.segments, state.bound_us)
 
     @property
     def status(self) -> dict[str, object]:
@@ -108,14 +105,15 @@ class Run:
         Raises:
             TidegateError: the query had failed before.
         """
-        del flush  # Windows on panes have nothing that a flush would emit.
         self._stopping.set()
         with self._between_batches:
             self._between_batches.wait_for(lambda: not self._in_batch)
         self.query.stop()
         self._raise_failure()
+        if flush:
+            self._report(self._stepper.flush())
         if drain:
-            self._drain()
+            self.drain()
 
     def await_termination(self, timeout: float | None = None) -> bool:
         """Wait until the query ends by itself or by ``stop``; False when ``timeout`` seconds were
@@ -137,9 +135,6 @@ class Run:
 
     def drain(self) -> None:
         """Close and emit every window of a query that has ended by itself (``once``)."""
-        self._drain()
-
-    def _drain(self) -> None:
         assert not self.query.isActive, "a drain follows the last batch"
         self._report(self._stepper.drain())
 

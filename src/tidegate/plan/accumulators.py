@@ -43,10 +43,10 @@ class Accumulator:
     exact: bool = True
 
 
-def _one(update: str, merge: str, *, arity: int = 1, nulls: str = "skips NULL", state: str = "1 value") -> Accumulator:
+def _one(update: str, merge: str, *, arity: int = 1, nulls: str = "skips NULL", state: str = "1 value", evaluate: str = "{v}") -> Accumulator:
     return Accumulator(
         parts=(Part(name="v", update=update, merge=merge),),
-        evaluate="{v}",
+        evaluate=evaluate,
         arity=(arity,),
         nulls=nulls,
         state=state,
@@ -89,10 +89,12 @@ ACCUMULATORS: dict[str, Accumulator] = {
     "sum": _one("sum({x}){filter}", "sum({p})"),
     "avg": Accumulator(
         parts=(
-            Part(name="s", update="sum({x}){filter}", merge="sum({p})"),
+            # x / 1 is DOUBLE for integers and DECIMAL for decimals, as in Spark's own average: the sum
+            # of a BIGINT column may be out of the range of BIGINT where its average is not.
+            Part(name="s", update="sum({x} / 1){filter}", merge="sum({p})"),
             Part(name="n", update="count({x}){filter}", merge="sum({p})"),
         ),
-        evaluate="{s} / {n}",
+        evaluate="CASE WHEN {n} > 0 THEN {s} / {n} END",
         arity=(1,),
         nulls="skips NULL",
         state="2 values",
@@ -104,12 +106,14 @@ ACCUMULATORS: dict[str, Accumulator] = {
         "min_by({p}, {p}.o)",
         nulls="takes NULL like any value",
         state="1 value and its place",
+        evaluate="{v}.v",
     ),
     "last": _one(
         "max_by(named_struct('v', {x}, 'o', {order}), {order}){filter}",
         "max_by({p}, {p}.o)",
         nulls="takes NULL like any value",
         state="1 value and its place",
+        evaluate="{v}.v",
     ),
     "var_samp": _VAR_SAMP,
     "variance": _VAR_SAMP,
@@ -192,3 +196,22 @@ def plan_accumulator(aggregate: Aggregate, arguments: tuple[Argument, ...]) -> P
     return PlannedAccumulator(
         aggregate=aggregate, columns=columns, evaluate=accumulator.evaluate.format(**names)
     )
+
+
+# Aggregates over whole rows that depend on the order of rows: Spark's own take any order.
+_ROW_AGGREGATES: dict[str, str] = {
+    "first": "min_by({args}, {order}){filter}",
+    "last": "max_by({args}, {order}){filter}",
+    "collect_list": "transform(array_sort(collect_list(IF({args} IS NULL, NULL, "
+    "named_struct('o', {order}, 'v', {args}))){filter}), s -> s.v)",
+}
+
+
+def row_aggregate(aggregate: Aggregate) -> str:
+    """Return the aggregate over rows kept whole, as Spark SQL: Spark's own function where it can be."""
+    filtered = f" FILTER (WHERE {aggregate.filter})" if aggregate.filter else ""
+    args = ", ".join(aggregate.args) or "*"
+    if aggregate.distinct:
+        return f"{aggregate.function}(DISTINCT {args}){filtered}"
+    text = _ROW_AGGREGATES.get(aggregate.function, f"{aggregate.function}({{args}}){{filter}}")
+    return text.format(args=args, order=ORDER, filter=filtered)

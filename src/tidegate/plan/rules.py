@@ -18,7 +18,7 @@ from tidegate.plan.physical import (
     PhysicalStreamingAggregation,
     PhysicalWatermark,
 )
-from tidegate.plan.settings import RowPath, Settings, TimeMode
+from tidegate.plan.settings import RowPath, Settings
 from tidegate.plan.statement import Aggregate
 from tidegate.plan.windows import WINDOW_KINDS, Count, Cumulate, Hopping, State, Tumbling, Window
 
@@ -92,7 +92,6 @@ def runnable(plan: PhysicalPlan) -> str | None:
 RUN_WINDOWS: tuple[type, ...] = (Tumbling, Hopping, Cumulate)
 SETTINGS_NOT_YET_RUN: tuple[tuple[str, Callable[[Settings], object]], ...] = (
     ("shard", lambda settings: settings.shard),
-    ("idle_timeout", lambda settings: settings.idle_timeout_us),
     ("dedup_key", lambda settings: settings.dedup_key),
     ("dedup_horizon", lambda settings: settings.dedup_horizon_us),
     ("max_groups", lambda settings: settings.max_groups),
@@ -109,15 +108,6 @@ def _window_kind(plan: PhysicalPlan) -> str | None:
     )
 
 
-def _processing_time(plan: PhysicalPlan) -> str | None:
-    return "Processing time is" if plan.watermark.spec.mode is TimeMode.PROCESSING else None
-
-
-def _row_path(plan: PhysicalPlan) -> str | None:
-    kept = plan.find(PhysicalAggregation)
-    return None if kept is None else f"Keeping rows to the close ({kept.reason}) is"
-
-
 def _setting(plan: PhysicalPlan) -> str | None:
     for name, value in SETTINGS_NOT_YET_RUN:
         if value(plan.settings) is not None:
@@ -128,7 +118,5 @@ def _setting(plan: PhysicalPlan) -> str | None:
 # Each returns the start of the sentence, or None. An entry goes when the engine can do it.
 NOT_YET_RUN: tuple[Callable[[PhysicalPlan], str | None], ...] = (
     _window_kind,
-    _processing_time,
-    _row_path,
     _setting,
 )

@@ -1,0 +1,126 @@
+"""Windows on panes: the operator of tumbling, hopping and cumulating windows.
+
+Job 1 makes partials per pane and group (or keeps the rows, with their pane); a close reads the
+panes of the windows that are due, spreads each over those windows, and merges.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tidegate.engine.ingest import Intake, take_in
+from tidegate.engine.observe import observed
+from tidegate.engine.operator import END, Closed, Closing, Ingested, LateWindows
+from tidegate.engine.panes import PANE, PaneGrid
+from tidegate.engine.prepare import fate_sql, judge
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from tidegate.engine.manifest import Segment
+    from tidegate.engine.partials import Shape
+    from tidegate.engine.prepare import BatchStart
+    from tidegate.engine.state import StateStore
+    from tidegate.plan.physical import PhysicalPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaneOperator:
+    """Windows whose bounds are on a grid. See ``Operator``."""
+
+    plan: PhysicalPlan
+    grid: PaneGrid
+    shape: Shape
+    state_schema: StructType
+
+    def ingest(
+        self, rows: DataFrame, start: BatchStart, state: tuple[Segment, ...], store: StateStore
+    ) -> Ingested:
+        del state  # On a grid, whether a row is late does not depend on other rows.
+        placed = self.shape.place(rows, self.plan, self.grid, start)
+        partial = None
+        if start.bound_us is not None and not self.grid.single:
+            partial = f"{self.grid.first_end_sql(PANE)} <= {start.bound_us}L"
+        return take_in(placed, Intake(shape=self.shape, time=PANE, partial=partial), start, store)
+
+    def close(self, closing: Closing, store: StateStore) -> Closed:
+        due = [segment for segment in closing.segments if self._has_due_window(segment, closing)]
+        live = tuple(s for s in closing.segments if self._is_live(s, closing.bound_us))
+        if not due:
+            return Closed(segments=live)
+        store.set_tasks_for(due)
+        state = store.read_segments(due, self.state_schema)
+        windows = self.due_windows(state, closing.before_us, closing.bound_us)
+        groups, numbers = observed(
+            self.shape.groups(windows, self.grid), {"windows": f"collect_set({END})"}
+        )
+        return Closed(segments=live, groups=groups, windows=lambda: len(numbers()["windows"]))
+
+    def due_windows(self, state: DataFrame, after_us: int | None, upto_us: int | None) -> DataFrame:
+        """Return state rows once for each window that holds them, with ``_end_us``.
+
+        Only windows with an end in ``(after_us, upto_us]``; None is no bound.
+        """
+        first, last = self.grid.first_end_sql(PANE), self.grid.last_end_sql(PANE)
+        if after_us is not None:
+            first = f"greatest({first}, {self.grid.next_end(after_us)}L)"
+            # A plain range over the column lets Parquet skip row groups.
+            state = state.where(f"{PANE} > {after_us - self.grid.size_us}L")
+        if upto_us is not None:
+            latest = self.grid.next_end(upto_us) - self.grid.stride_us
+            last = f"least({last}, {latest}L)"
+            state = state.where(f"{PANE} <= {upto_us - self.grid.pane_us}L")
+        if self.grid.single:
+            return state.selectExpr("*", f"{self.grid.first_end_sql(PANE)} AS {END}")
+        ends = f"explode(sequence({first}, {last}, {self.grid.stride_us}L)) AS {END}"
+        return state.where(f"{first} <= {last}").selectExpr("*", ends)
+
+    def merge(self, segments: DataFrame, bound_us: int | None) -> DataFrame:
+        if bound_us is not None:
+            segments = segments.where(f"{self.grid.last_end_sql(PANE)} > {bound_us}L")
+        return self.shape.merge(segments)
+
+    def bounds(self) -> tuple[str, str]:
+        return f"min({PANE})", f"max({PANE})"
+
+    def end_of_all(self, segments: tuple[Segment, ...]) -> int | None:
+        return max((self.grid.last_end(segment.last_us) for segment in segments), default=None)
+
+    def judge(self, rows: DataFrame, start: BatchStart) -> DataFrame:
+        return judge(rows, self.plan, start, fate_sql(self.plan, self.grid, start))
+
+    def late_windows(self) -> LateWindows:
+        pane = self.grid.pane_sql("_t")
+        first, last = self.grid.first_end_sql(pane), self.grid.last_end_sql(pane)
+        start = self.grid.start_of_end_sql("e")
+        return LateWindows(
+            windows=(
+                f"transform(sequence({first}, {last}, {self.grid.stride_us}L), "
+                f"e -> named_struct('start', {start}, 'end', e))"
+            ),
+            last_end=last,
+        )
+
+    def open_windows(self, segments: tuple[Segment, ...], bound_us: int | None) -> int:
+        last_us = self.end_of_all(segments)
+        if last_us is None:
+            return 0
+        after_us = min(segment.first_us for segment in segments)
+        if bound_us is not None:
+            after_us = max(after_us, bound_us)
+        return max(0, (last_us - self.grid.next_end(after_us)) // self.grid.stride_us + 1)
+
+    def _has_due_window(self, segment: Segment, closing: Closing) -> bool:
+        """Whether a window that holds a pane within the segment's bounds may close now."""
+        if closing.bound_us is None:
+            return False
+        after_us = segment.first_us
+        if closing.before_us is not None:
+            after_us = max(after_us, closing.before_us)
+        first_end_us = self.grid.next_end(after_us)
+        return first_end_us <= min(closing.bound_us, self.grid.last_end(segment.last_us))
+
+    def _is_live(self, segment: Segment, bound_us: int | None) -> bool:
+        return bound_us is None or self.grid.last_end(segment.last_us) > bound_us
