@@ -27,9 +27,9 @@ FOLDERS = (
 TRANSFORM = "delays"
 SHOWN_WINDOWS = 6
 CLOSED = """
-    SELECT date_format(window_start, 'd MMM HH:mm') || date_format(window_end, '-HH:mm') AS hour,
+    SELECT date_format(window_start, 'dd MMM HH:mm') || date_format(window_end, '-HH:mm') AS hour,
            origin, flights, late_flights, round(average_delay, 1) AS average_delay, worst_delay
-    FROM {results} ORDER BY window_start DESC, origin LIMIT {rows}
+    FROM {results} ORDER BY window_start DESC, origin DESC LIMIT {rows}
 """
 
 
@@ -76,7 +76,7 @@ def _print_results(config: PipelineConfig) -> None:
     rows = [
         tuple(None if value is None else str(value) for value in row) for row in frame.collect()
     ]
-    click.echo("\nThe last hours of the month (delays in minutes)")
+    click.echo("\nThe last hours of the month (UTC; delays in minutes)")
     print_table(frame.columns, rows[::-1], [False, False, True, True, True, True])
 
 

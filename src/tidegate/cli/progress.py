@@ -44,9 +44,10 @@ class Totals:
     last_batch: int = 0
     rows_per_second: int = 0
 
-    def add(self, report: BatchReport) -> None:
-        """Count one more batch."""
-        self.batches += 1
+    def add(self, report: BatchReport) -> str:
+        """Count one more batch and return its name; a drain has no batch of its own."""
+        is_drain = self.batches > 0 and report.batch_id == self.last_batch
+        self.batches += not is_drain
         self.rows_in += report.rows_in
         self.rows_out += report.rows_out
         self.closed_windows += report.closed_windows
@@ -55,16 +56,13 @@ class Totals:
         self.busy_ms += report.duration_ms
         self.watermark_us = report.watermark_us
         self.last_batch = report.batch_id
-        self.rows_per_second = _rate(report.rows_in, report.duration_ms)
+        self.rows_per_second = report.rows_in * 1000 // max(1, report.duration_ms)
+        return "drain" if is_drain else f"batch {report.batch_id}"
 
     @property
     def watermark(self) -> str:
         """The watermark as text, ``none`` before the first timed row."""
         return "none" if self.watermark_us is None else format_time(self.watermark_us)
-
-
-def _rate(rows: int, milliseconds: int) -> int:
-    return rows * 1000 // max(1, milliseconds)
 
 
 @contextmanager
@@ -86,9 +84,9 @@ class LineProgress:
     def batch(self, name: str, report: BatchReport) -> None:
         """Print a batch of the query ``name``."""
         totals = self.totals.setdefault(name, Totals())
-        totals.add(report)
+        batch = totals.add(report)
         click.echo(
-            f"{name}  batch {report.batch_id}  rows {report.rows_in:,}  "
+            f"{name}  {batch}  rows {report.rows_in:,}  "
             f"rows/s {totals.rows_per_second:,}  watermark {totals.watermark}  "
             f"closed {report.closed_windows:,}  out {report.rows_out:,}  late {report.late:,}  "
             f"errors {report.error:,}"
@@ -125,12 +123,14 @@ class LiveProgress:
         self._live.console.print(text, markup=False, highlight=False)
 
     def _table(self) -> Table:
+        from rich.box import SIMPLE
         from rich.table import Table
 
-        table = Table(title=f"{time.monotonic() - self._started:.0f} s", title_justify="left")
+        # Narrow enough for a terminal of 80 columns.
+        table = Table(caption=f"{time.monotonic() - self._started:.0f} s", box=SIMPLE, padding=0)
         table.add_column("query")
         for heading in ("batch", "rows", "rows/s", "watermark", "closed", "out", "late", "errors"):
-            table.add_column(heading, justify="right")
+            table.add_column(heading, justify="right", no_wrap=True)
         # A copy, for a batch may come from another thread while the table is drawn.
         for name, totals in list(self.totals.items()):
             table.add_row(
