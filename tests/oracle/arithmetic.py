@@ -45,8 +45,15 @@ def _arithmetic_type(node: exp.Binary, a: str, b: str, both: str) -> str:
     if isinstance(node, exp.IntDiv):
         return "BIGINT"
     if family(both) == "DECIMAL":
-        return _decimal_type(node, precision(a), precision(b))
+        return _decimal_type(node, _digits(node.left, a), _digits(node.right, b))
     return "DOUBLE" if isinstance(node, exp.Div) and both != "FLOAT" else both
+
+
+def _digits(node: exp.Expression, kind: str) -> tuple[int, int]:
+    """Precision and scale; a whole number that is written out has the digits it is written with."""
+    if isinstance(node, exp.Literal) and not node.is_string and node.this.isdigit():
+        return len(node.this), 0
+    return precision(kind)
 
 
 def _decimal_type(node: exp.Binary, a: tuple[int, int], b: tuple[int, int]) -> str:

@@ -152,8 +152,10 @@ def _between(node: exp.Between, scope: Scope) -> Built:
 
 def _like(flags: int) -> Callable[[exp.Binary, Scope], Built]:
     def test(text: str, pattern: str) -> bool:
-        parts = re.split(r"(%|_)", pattern)
-        regex = "".join({"%": ".*", "_": "."}.get(part, re.escape(part)) for part in parts)
+        # A backslash takes the meaning from the sign after it.
+        parts = re.findall(r"\\.|.", pattern, re.DOTALL)
+        wild = {"%": ".*", "_": "."}
+        regex = "".join(wild.get(part, re.escape(part[-1])) for part in parts)
         return re.fullmatch(regex, text, flags | re.DOTALL) is not None
 
     return lambda node, scope: strict(
