@@ -7,6 +7,8 @@ cross into the batch:
     _clock  BIGINT    the batch's clock: one instant for all rows of a batch, the same on replay
     _pass   BOOLEAN   the WHERE clause (only when there is one)
     _k0 ..            group keys          _x0 ..   arguments and filters of aggregates
+    _p0 ..            partition keys of the window (OVER)
+    _open, _emit, _when   the window's conditions
     _row    STRUCT    the source's columns (only when side output wants the original row)
 
 ``classify`` adds, inside the batch, ``_class`` (a ``Fate``) and ``_pane``; both and the keys are
@@ -25,6 +27,7 @@ from pyspark.sql import DataFrame
 
 from tidegate.engine.clock import TICK, needs_ticks
 from tidegate.engine.panes import PANE, PaneGrid
+from tidegate.errors import QueryError, Span
 from tidegate.plan.accumulators import ORDER, TIME
 from tidegate.plan.logical import FilterStage
 from tidegate.plan.physical import (
@@ -34,11 +37,14 @@ from tidegate.plan.physical import (
     PhysicalStreamingAggregation,
 )
 from tidegate.plan.settings import TimeMode
+from tidegate.plan.windows import WINDOW_KINDS, Count, Sliding, State, Window
 
 CLOCK = "_clock"
 PASS = "_pass"
 FATE = "_class"
 ROW = "_row"
+# The conditions of a window, BOOLEAN.
+OPEN, EMIT, WHEN = "_open", "_emit", "_when"
 
 # The batch's timestamp from Spark's offset log: the same for a replay of the batch.
 BATCH_CLOCK = "unix_micros(current_timestamp())"
@@ -143,7 +149,48 @@ def prepared_columns(plan: PhysicalPlan, clock_sql: str) -> dict[str, str]:
         columns[PASS] = where
     columns |= {key.name: key.expression.sql for key in plan.query.keys}
     columns |= {argument.name: argument.expression.sql for argument in plan.query.arguments}
-    return columns
+    return columns | window_columns(plan.watermark.window)
+
+
+def window_columns(window: Window) -> dict[str, str]:
+    """The prepared columns that a window's own expressions give: conditions and partition keys."""
+    match window:
+        case State():
+            conditions = {OPEN: window.open, EMIT: window.emit}
+        case Sliding(when=str(when)):
+            conditions = {WHEN: when}
+        case _:
+            conditions = {}
+    return conditions | dict(zip(partition_keys(window), _partition_by(window), strict=True))
+
+
+def partition_keys(window: Window) -> tuple[str, ...]:
+    """The columns of a window's partition keys, ``_p0`` and so on; none without OVER."""
+    return tuple(f"_p{i}" for i in range(len(_partition_by(window))))
+
+
+def check_conditions(plan: PhysicalPlan, rows: DataFrame) -> None:
+    """Refuse conditions of the plan's window that are no conditions, by the types Spark gives them.
+
+    Raises:
+        QueryError: one is not BOOLEAN.
+    """
+    window, statement = plan.watermark.window, plan.query.statement
+    for name, sql in window_columns(window).items():
+        kind = rows.schema[name].dataType
+        if name in (OPEN, EMIT, WHEN) and kind.typeName() != "boolean":
+            raise QueryError(
+                f"the condition {sql} of a {WINDOW_KINDS[type(window)]} window is "
+                f"{kind.simpleString().upper()}, it must be BOOLEAN",
+                sql=statement.text,
+                span=statement.window_span or Span(0, len(statement.text)),
+                mend=f"Write a comparison, e.g. ({sql}) > 0 or ({sql}) IS NOT NULL.",
+                origin=statement.origin,
+            )
+
+
+def _partition_by(window: Window) -> tuple[str, ...]:
+    return window.partition_by if isinstance(window, Sliding | State | Count) else ()
 
 
 def _time_sql(plan: PhysicalPlan, clock_sql: str) -> str:
