@@ -6,162 +6,90 @@ The reason is a piece of what the case fails with; a test sees to it that it sti
 from __future__ import annotations
 
 WAITING: dict[str, str] = {
-    "NULLs are skipped by every aggregate but count(*), and an aggregate without a "
-    "merge is computed all the same": "Keeping rows to the close (skewness has no merge) is planned and not yet run",
-    "booleans, and groups with nothing but NULLs": (
-        "Keeping rows to the close (bool_and has no merge) is planned and not yet run"
-    ),
-    "DISTINCT counts a value once, also when it comes again in a later batch": (
-        "Keeping rows to the close (sum(DISTINCT) has no merge) is planned and not yet run"
-    ),
-    "bits, and HAVING on an aggregate that is not shown": (
-        "Keeping rows to the close (bit_xor has no merge) is planned and not yet run"
-    ),
-    "covariance and correlation use only the rows where both are known": (
-        "Keeping rows to the close (corr has no merge) is planned and not yet run"
-    ),
-    "the first, the last, and the value that goes with the least and the greatest": (
-        "Keeping rows to the close (max_by has no merge) is planned and not yet run"
-    ),
-    "lists, sets and the number of different values": (
-        "Keeping rows to the close (collect_list has no merge) is planned and not yet run"
-    ),
-    "quantiles, the most frequent value, and a window that knows no value": (
-        "Keeping rows to the close (median has no merge) is planned and not yet run"
-    ),
-    "the third row closes the window, the clock does not": (
-        "Count windows are planned and not yet run"
-    ),
-    "a group key groups within the window, it has no counter of its own": (
-        "Count windows are planned and not yet run"
-    ),
+    "the third row closes the window, the clock does "
+    "not": "Count windows are planned and not yet run",
+    "a group key groups within the window, it has no counter of its "
+    "own": "Count windows are planned and not yet run",
     "every partition counts for itself": "Count windows are planned and not yet run",
     "one batch can fill several windows": "Count windows are planned and not yet run",
-    "in event time rows are counted in the order of their times": (
-        "Count windows are planned and not yet run"
-    ),
+    "in event time rows are counted in the order of their "
+    "times": "Count windows are planned and not yet run",
     "the count goes on after a stop": "Count windows are planned and not yet run",
-    "a row late for one of its windows counts in the other": (
-        "Keeping rows to the close (count(DISTINCT) has no merge) is planned and not yet run"
-    ),
-    "a late row in a tumbling window, a missing group and a restart": (
-        "Keeping rows to the close (count(DISTINCT) has no merge) is planned and not yet run"
-    ),
-    "SELECT * gives each row once for each of its "
-    "windows": "Keeping rows to the close (the statement asks for the rows themselves) is planned and not yet run",
-    "sessions grow backwards, join and close by the watermark": (
-        "Session windows are planned and not yet run"
-    ),
-    "a row behind the watermark joins a live session, one that touches none is late": (
-        "Session windows are planned and not yet run"
-    ),
-    "a row whose own window has passed still joins an open session": (
-        "Session windows are planned and not yet run"
-    ),
-    "exactly the gap merges forwards and backwards, a millisecond more does not": (
-        "Session windows are planned and not yet run"
-    ),
-    "a session that arrives in many small batches gives one row": (
-        "Session windows are planned and not yet run"
-    ),
-    "a row that bridges two open sessions joins them, also after a restart": (
-        "Session windows are planned and not yet run"
-    ),
-    "another key closes a session, and a row for it is then late": (
-        "Session windows are planned and not yet run"
-    ),
-    "processing-time sessions end when the clock has been silent for the gap": (
-        "Session windows are planned and not yet run"
-    ),
-    "rows of one batch chain before lateness is judged, whatever their order": (
-        "Session windows are planned and not yet run"
-    ),
-    "for sessions max_groups limits the keys that have an open session": (
-        "Session windows are planned and not yet run"
-    ),
+    "sessions grow backwards, join and close by the "
+    "watermark": "Session windows are planned and not yet run",
+    "a row behind the watermark joins a live session, one that touches "
+    "none is late": "Session windows are planned and not yet run",
+    "a row whose own window has passed still joins an open "
+    "session": "Session windows are planned and not yet run",
+    "exactly the gap merges forwards and backwards, a millisecond more "
+    "does not": "Session windows are planned and not yet run",
+    "a session that arrives in many small batches gives one "
+    "row": "Session windows are planned and not yet run",
+    "a row that bridges two open sessions joins them, also after a "
+    "restart": "Session windows are planned and not yet run",
+    "another key closes a session, and a row for it is then "
+    "late": "Session windows are planned and not yet run",
+    "processing-time sessions end when the clock has been silent for the "
+    "gap": "Session windows are planned and not yet run",
+    "rows of one batch chain before lateness is judged, whatever their "
+    "order": "Session windows are planned and not yet run",
     "a division by zero takes the row out and names the reason": "DIVIDE_BY_ZERO",
     "with the policy null a division by zero gives NULL and the row stays": "DIVIDE_BY_ZERO",
-    "an error in WHERE is an error row, a row that does not pass is only filtered": (
-        "DIVIDE_BY_ZERO"
-    ),
-    "a value that cannot be cast is an error, a branch that is not taken is not": (
-        "CAST_INVALID_INPUT"
-    ),
-    "groups beyond max_groups are evicted, the first seen stay": (
-        "The setting max_groups is planned and not yet run"
-    ),
-    "a repeated dedup_key is a duplicate within the horizon, in the same batch, in a "
-    "later one and after a restart": "The setting dedup_key is planned and not yet run",
-    "every row emits the last ten seconds up to itself, both ends included": (
-        "Sliding windows are planned and not yet run"
-    ),
-    "a window with look-ahead waits for its deadline and holds what came until then": (
-        "Sliding windows are planned and not yet run"
-    ),
-    "the row at the far end of the lookback is added in": (
-        "Sliding windows are planned and not yet run"
-    ),
-    "OVER (WHEN ..) picks the rows that open a window, all rows still count in it": (
-        "Sliding windows are planned and not yet run"
-    ),
-    "rows that arrive in the same instant see each other": (
-        "Sliding windows are planned and not yet run"
-    ),
-    "one batch of rows in time order, two of them at the same time": (
-        "Sliding windows are planned and not yet run"
-    ),
-    "with a partition a row sees only its own kind, and order inside a batch does not matter": (
-        "Sliding windows are planned and not yet run"
-    ),
+    "a value that cannot be cast is an error, a branch that is not taken "
+    "is not": "CAST_INVALID_INPUT",
+    "an error in WHERE is an error row, a row that does not pass is only "
+    "filtered": "DIVIDE_BY_ZERO",
+    "groups beyond max_groups are evicted, the first seen "
+    "stay": "The setting max_groups is planned and not yet run",
+    "for sessions max_groups limits the keys that have an open "
+    "session": "Session windows are planned and not yet run",
+    "a repeated dedup_key is a duplicate within the horizon, in the same "
+    "batch, in a later one and after a restart": "The setting dedup_key is planned and not yet run",
+    "every row emits the last ten seconds up to itself, both ends "
+    "included": "Sliding windows are planned and not yet run",
+    "a window with look-ahead waits for its deadline and holds what came "
+    "until then": "Sliding windows are planned and not yet run",
+    "the row at the far end of the lookback is added "
+    "in": "Sliding windows are planned and not yet run",
+    "OVER (WHEN ..) picks the rows that open a window, all rows still "
+    "count in it": "Sliding windows are planned and not yet run",
+    "rows that arrive in the same instant see each "
+    "other": "Sliding windows are planned and not yet run",
+    "one batch of rows in time order, two of them at the same "
+    "time": "Sliding windows are planned and not yet run",
+    "with a partition a row sees only its own kind, and order inside a "
+    "batch does not matter": "Sliding windows are planned and not yet run",
     "a moving average over one hour": "Sliding windows are planned and not yet run",
-    "an out-of-order row within the allowed lateness gets its window, windows "
-    "already emitted stay as they were": "Sliding windows are planned and not yet run",
-    "a row too late for its own window still counts in later ones, a row too late "
-    "for all goes to the side output": "Sliding windows are planned and not yet run",
-    "look-ahead over out-of-order event time, only some colors open windows": (
-        "Sliding windows are planned and not yet run"
-    ),
-    "allowed lateness holds a look-ahead window back, and lets a late row in": (
-        "Sliding windows are planned and not yet run"
-    ),
-    "windows that wait for their deadline survive a stop": (
-        "Sliding windows are planned and not yet run"
-    ),
-    "an alarm when the current stays above 200 for ten seconds": (
-        "Sliding windows are planned and not yet run"
-    ),
-    "the opening row never emits, and a window can follow the next one at once": (
-        "State windows are planned and not yet run"
-    ),
-    "rows between open and emit come out together, an emit without a window is ignored": (
-        "State windows are planned and not yet run"
-    ),
+    "an out-of-order row within the allowed lateness gets its window, "
+    "windows already emitted stay as they were": "Sliding windows are planned and not yet run",
+    "a row too late for its own window still counts in later ones, a row "
+    "too late for all goes to the side output": "Sliding windows are planned and not yet run",
+    "look-ahead over out-of-order event time, only some colors open "
+    "windows": "Sliding windows are planned and not yet run",
+    "allowed lateness holds a look-ahead window back, and lets a late row "
+    "in": "Sliding windows are planned and not yet run",
+    "windows that wait for their deadline survive a "
+    "stop": "Sliding windows are planned and not yet run",
+    "an alarm when the current stays above 200 for ten "
+    "seconds": "Sliding windows are planned and not yet run",
+    "the opening row never emits, and a window can follow the next one at "
+    "once": "State windows are planned and not yet run",
+    "rows between open and emit come out together, an emit without a "
+    "window is ignored": "State windows are planned and not yet run",
     "opened above one, emitted above five": "State windows are planned and not yet run",
-    "four machines side by side, one of them never opens": (
-        "State windows are planned and not yet run"
-    ),
+    "four machines side by side, one of them never "
+    "opens": "State windows are planned and not yet run",
     "a group key does not split the machine": "State windows are planned and not yet run",
     "an open window is still open after a stop": "State windows are planned and not yet run",
-    "in event time the machine sees rows in the order of their times": (
-        "State windows are planned and not yet run"
-    ),
-    "an unknown condition counts as not met, and the row is kept": (
-        "State windows are planned and not yet run"
-    ),
+    "in event time the machine sees rows in the order of their "
+    "times": "State windows are planned and not yet run",
+    "an unknown condition counts as not met, and the row is "
+    "kept": "State windows are planned and not yet run",
     "a graceful stop hands out what is open": "State windows are planned and not yet run",
-    "processing time: the clock alone closes a window, on its very end": (
-        "Processing time is planned and not yet run"
-    ),
-    "a quiet shard keeps its last time while no idle timeout is set": (
-        "The setting shard is planned and not yet run"
-    ),
-    "an idle shard leaves the minimum, and comes back without moving the watermark back": (
-        "The setting shard is planned and not yet run"
-    ),
-    "when all shards are idle the watermark holds, which is the default": (
-        "The setting shard is planned and not yet run"
-    ),
-    "when everything is idle the watermark may follow the clock, so that the last window closes": (
-        "The setting idle_timeout is planned and not yet run"
-    ),
+    "a quiet shard keeps its last time while no idle timeout is "
+    "set": "The setting shard is planned and not yet run",
+    "an idle shard leaves the minimum, and comes back without moving the "
+    "watermark back": "The setting shard is planned and not yet run",
+    "when all shards are idle the watermark holds, which is the "
+    "default": "The setting shard is planned and not yet run",
 }

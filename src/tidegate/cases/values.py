@@ -144,8 +144,8 @@ def _same_number(text: str, value: int | float | Decimal) -> bool:
 
 def _show_moment(moment: datetime) -> str:
     moment = to_datetime(from_datetime(moment))
-    fraction = f"{moment.microsecond:06d}".rstrip("0")
-    clock = f"{moment:%H:%M:%S}" + (f".{fraction}" if fraction else "")
+    fraction = f".{moment.microsecond:06d}".removesuffix("000")
+    clock = f"{moment:%H:%M:%S}" + (fraction if moment.microsecond else "")
     return clock if moment.date() == DEFAULT_DATE else f"{moment.date().isoformat()} {clock}"
 
 
