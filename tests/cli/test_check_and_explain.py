@@ -174,10 +174,11 @@ def test_check_and_explain_answer_in_under_a_second_and_leave_spark_alone(comman
         f"main(['{command}', {pipeline()!r}], standalone_mode=False)\n"
         "sys.exit(any(name.partition('.')[0] in ('pyspark', 'py4j') for name in sys.modules))\n"
     )
-    seconds = []
-    for _ in range(3):
+
+    def seconds():
         started = time.perf_counter()
         subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
-        seconds.append(time.perf_counter() - started)
-    # The quickest of three: the machine may be busy with something else.
-    assert min(seconds) < 1
+        return time.perf_counter() - started
+
+    # The quickest of a few: the machine may be busy with something else.
+    assert min(seconds() for _ in range(5)) < 1

@@ -40,8 +40,8 @@ def _said_by_spark(error: Exception) -> str | None:
     """Return the message of an error of Spark's without its traces; None for any other error."""
     if not type(error).__module__.startswith(("pyspark.errors", "py4j")):
         return None
-    message = str(error).strip()
-    return f"Spark: {message.partition('JVM stacktrace:')[0].rstrip()}"
+    message = str(error).partition("JVM stacktrace:")[0].partition("\n\tat ")[0]
+    return f"Spark: {message.strip()}"
 
 
 @click.group(cls=Tidegate, context_settings={"help_option_names": ["-h", "--help"]})

