@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tidegate.engine.faults import fault_point
 from tidegate.engine.manifest import Segment
 from tidegate.engine.observe import observed
 from tidegate.engine.operator import Ingested
-from tidegate.engine.partials import KEPT, LAST_CLOCK, LAST_TIME, ROWS, Shape
+from tidegate.engine.partials import KEPT, LAST_CLOCK, LAST_TIME, ROWS
 from tidegate.engine.prepare import FATE, UNTIMED, BatchStart, Fate
 from tidegate.engine.report import Counts
 
@@ -19,18 +19,29 @@ if TYPE_CHECKING:
     from tidegate.engine.state import StateStore
 
 
+class StateRow(Protocol):
+    """What ingest asks of the shape of the state, for every kind of window."""
+
+    @property
+    def aggregated(self) -> bool:
+        """Whether a state row stands for many rows."""
+
+    def kept(self, placed: DataFrame) -> DataFrame:
+        """Return what the state keeps of placed rows."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intake:
     """How placed rows are taken in.
 
     Attributes:
         shape: what a state row is.
-        time: the column whose bounds the segment has.
+        time: the column (or Spark SQL) whose bounds the segment has.
         partial: the condition (Spark SQL) under which an accumulated row was late for some of its
             windows.
     """
 
-    shape: Shape
+    shape: StateRow
     time: str
     partial: str | None = None
 
