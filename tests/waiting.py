@@ -15,24 +15,6 @@ WAITING: dict[str, str] = {
     "in event time rows are counted in the order of their "
     "times": "Count windows are planned and not yet run",
     "the count goes on after a stop": "Count windows are planned and not yet run",
-    "sessions grow backwards, join and close by the "
-    "watermark": "Session windows are planned and not yet run",
-    "a row behind the watermark joins a live session, one that touches "
-    "none is late": "Session windows are planned and not yet run",
-    "a row whose own window has passed still joins an open "
-    "session": "Session windows are planned and not yet run",
-    "exactly the gap merges forwards and backwards, a millisecond more "
-    "does not": "Session windows are planned and not yet run",
-    "a session that arrives in many small batches gives one "
-    "row": "Session windows are planned and not yet run",
-    "a row that bridges two open sessions joins them, also after a "
-    "restart": "Session windows are planned and not yet run",
-    "another key closes a session, and a row for it is then "
-    "late": "Session windows are planned and not yet run",
-    "processing-time sessions end when the clock has been silent for the "
-    "gap": "Session windows are planned and not yet run",
-    "rows of one batch chain before lateness is judged, whatever their "
-    "order": "Session windows are planned and not yet run",
     "a division by zero takes the row out and names the reason": "DIVIDE_BY_ZERO",
     "with the policy null a division by zero gives NULL and the row stays": "DIVIDE_BY_ZERO",
     "a value that cannot be cast is an error, a branch that is not taken "
@@ -42,7 +24,7 @@ WAITING: dict[str, str] = {
     "groups beyond max_groups are evicted, the first seen "
     "stay": "The setting max_groups is planned and not yet run",
     "for sessions max_groups limits the keys that have an open "
-    "session": "Session windows are planned and not yet run",
+    "session": "The setting max_groups is planned and not yet run",
     "a repeated dedup_key is a duplicate within the horizon, in the same "
     "batch, in a later one and after a restart": "The setting dedup_key is planned and not yet run",
     "every row emits the last ten seconds up to itself, both ends "

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.engine.job import FIRST
 from tidegate.engine.paned import PaneOperator
+from tidegate.engine.sessions import SessionOperator
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -22,6 +23,8 @@ def final_results(rows: DataFrame, job: Job) -> DataFrame:
             placed = operator.shape.place(rows, job.plan, operator.grid, FIRST)
             windows = operator.due_windows(operator.shape.kept(placed), None, None)
             groups = operator.shape.groups(windows, operator.grid)
+        case SessionOperator():
+            groups = operator.final_groups(rows, FIRST)
         case _:
             raise AssertionError("the planner keeps other windows out")
     return job.finisher.finish(groups, epoch=0)

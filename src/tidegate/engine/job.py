@@ -14,12 +14,14 @@ from tidegate.engine.paned import PaneOperator
 from tidegate.engine.panes import pane_grid
 from tidegate.engine.partials import Partials, WholeRows
 from tidegate.engine.prepare import BatchStart
+from tidegate.engine.session_spans import SpanPartials, SpanRows
+from tidegate.engine.sessions import SessionOperator
 from tidegate.plan.physical import (
     PhysicalAggregation,
     PhysicalPlan,
     PhysicalStreamingAggregation,
 )
-from tidegate.plan.windows import Cumulate, Hopping, Tumbling
+from tidegate.plan.windows import Cumulate, Hopping, Session, Tumbling
 
 # Writes the rows of an epoch; a second call for the same epoch replaces the first.
 Write: TypeAlias = Callable[[DataFrame, int], None]
@@ -86,6 +88,12 @@ def make_operator(plan: PhysicalPlan, empty: DataFrame) -> Operator:
             shape = shape_of(plan)
             schema = shape.kept(shape.place(empty, plan, grid, FIRST)).schema
             return PaneOperator(plan=plan, grid=grid, shape=shape, state_schema=schema)
+        case Session():
+            spans = span_shape_of(plan, window.gap_us)
+            schema = spans.kept(spans.place(empty, plan, FIRST)).schema
+            return SessionOperator(
+                plan=plan, gap_us=window.gap_us, shape=spans, state_schema=schema
+            )
         case _:
             raise AssertionError("the planner keeps other windows out")
 
@@ -98,3 +106,12 @@ def shape_of(plan: PhysicalPlan) -> Partials | WholeRows:
     kept = plan.find(PhysicalAggregation)
     assert kept is not None, "every plan has an aggregation"
     return WholeRows(aggregation=kept)
+
+
+def span_shape_of(plan: PhysicalPlan, gap_us: int) -> SpanPartials | SpanRows:
+    """Return what a span of a session is, by the same choice as ``shape_of``."""
+    match shape_of(plan):
+        case Partials(aggregation=streaming):
+            return SpanPartials(aggregation=streaming, gap_us=gap_us)
+        case WholeRows(aggregation=kept):
+            return SpanRows(aggregation=kept, gap_us=gap_us)

@@ -75,15 +75,19 @@ class Closed:
     """What closed, and the state that is left.
 
     Attributes:
+        segments: the state after closing, with segments that the operator wrote for what it carried
+            over.
         groups: a row for each window and group (see ``Finisher``); None when nothing is due, and no
-            job runs. windows: how many distinct windows they are; asked after the results have been
-            written. segments: the state after closing, with segments that the operator wrote for
-            what it carried over.
+            job runs.
+        windows: how many distinct windows they are; asked after the results have been written.
+        rows: how many groups they are, where the operator counts them; asked then too.
     """
 
     segments: tuple[Segment, ...]
+    spent: tuple[Segment, ...] = ()
     groups: DataFrame | None = None
     windows: Callable[[], int] = lambda: 0
+    rows: Callable[[], int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,8 +126,13 @@ class Operator(Protocol):
     def end_of_all(self, segments: tuple[Segment, ...]) -> int | None:
         """The bound at which every window of the state has closed; None when there is none."""
 
-    def judge(self, rows: DataFrame, start: BatchStart) -> DataFrame:
-        """Return prepared rows with their fate, as ``ingest`` decided it."""
+    def judge(
+        self, rows: DataFrame, start: BatchStart, written: tuple[Segment, ...], store: StateStore
+    ) -> DataFrame:
+        """Return prepared rows with their fate, as ``ingest`` decided it.
+
+        ``written`` are the segments that ``ingest`` wrote.
+        """
 
     def late_windows(self) -> LateWindows:
         """The windows that a late row was late for."""

@@ -88,7 +88,10 @@ class PaneOperator:
     def end_of_all(self, segments: tuple[Segment, ...]) -> int | None:
         return max((self.grid.last_end(segment.last_us) for segment in segments), default=None)
 
-    def judge(self, rows: DataFrame, start: BatchStart) -> DataFrame:
+    def judge(
+        self, rows: DataFrame, start: BatchStart, written: tuple[Segment, ...], store: StateStore
+    ) -> DataFrame:
+        del written, store  # A row and the bound say it all.
         return judge(rows, self.plan, start, fate_sql(self.plan, self.grid, start))
 
     def late_windows(self) -> LateWindows:

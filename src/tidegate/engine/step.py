@@ -62,7 +62,7 @@ def step(
     """Run one micro-batch; return the state after it, already committed, and what it did."""
     started = time.monotonic()
     epoch = state.epoch + 1
-    start = BatchStart(epoch=epoch, clock_us=state.clock_us, bound_us=state.bound_us)
+    start = _start_after(state)
 
     ingested = Ingested()
     if batch.rows is not None:
@@ -87,7 +87,7 @@ def step(
     emitted = _emit(closing, job, store)
     fault_point("after_results", epoch)
 
-    _write_side_output(batch.rows, ingested.counts, job, start, state)
+    _write_side_output(batch.rows, ingested, job, state, store)
     fault_point("after_side_output", epoch)
 
     live = _merge_segments(emitted.segments, bound_us, job, store, epoch)
@@ -106,16 +106,21 @@ def step(
     )
     store.commit(after)
     fault_point("after_manifest", epoch)
-    store.clean_up(replace(state, segments=(*segments, *emitted.segments)), after)
+    store.clean_up(replace(state, segments=(*segments, *emitted.segments, *emitted.spent)), after)
     fault_point("after_clean_up", epoch)
     return after, _report(after, ingested.counts, emitted, started)
 
 
+def _start_after(state: Manifest) -> BatchStart:
+    return BatchStart(epoch=state.epoch + 1, clock_us=state.clock_us, bound_us=state.bound_us)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emitted:
-    """What closed: distinct windows, result rows; and the state that is left."""
+    """What closed: distinct windows, result rows; the state that is left, and what is not."""
 
     segments: tuple[Segment, ...]
+    spent: tuple[Segment, ...] = ()
     windows: int = 0
     rows: int = 0
 
@@ -156,12 +161,17 @@ def _bound(state: Manifest, watermark: WatermarkState, job: Job) -> int | None:
 def _emit(closing: Closing, job: Job, store: StateStore) -> Emitted:
     closed = job.operator.close(closing, store)
     if closed.groups is None:
-        return Emitted(segments=closed.segments)
+        return Emitted(segments=closed.segments, spent=closed.spent)
     results, numbers = observed(
         job.finisher.finish(closed.groups, closing.epoch), {"rows": "count(1)"}
     )
     job.outlets.results(results, closing.epoch)
-    return Emitted(segments=closed.segments, windows=closed.windows(), rows=numbers()["rows"])
+    return Emitted(
+        segments=closed.segments,
+        spent=closed.spent,
+        windows=closed.windows(),
+        rows=numbers()["rows"],
+    )
 
 
 def _merge_segments(
@@ -185,12 +195,13 @@ def _merge_segments(
 
 
 def _write_side_output(
-    rows: DataFrame | None, counts: Counts, job: Job, start: BatchStart, state: Manifest
+    rows: DataFrame | None, ingested: Ingested, job: Job, state: Manifest, store: StateStore
 ) -> None:
-    present = {"late": counts.late, "error": counts.error}
+    present = {"late": ingested.counts.late, "error": ingested.counts.error}
     wanted = [kind for kind in KINDS if present[kind] and kind in job.outlets.side]
     if rows is None or not wanted:
         return
+    start = _start_after(state)
     judged = Judged(
         plan=job.plan,
         start=start,
@@ -198,7 +209,9 @@ def _write_side_output(
         late_windows=job.operator.late_windows(),
     )
     for kind in wanted:
-        records = side_output(job.operator.judge(rows, start), judged, kind)
+        records = side_output(
+            job.operator.judge(rows, start, ingested.segments, store), judged, kind
+        )
         job.outlets.side[kind](records, start.epoch)
 
 

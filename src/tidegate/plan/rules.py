@@ -20,7 +20,16 @@ from tidegate.plan.physical import (
 )
 from tidegate.plan.settings import RowPath, Settings
 from tidegate.plan.statement import Aggregate
-from tidegate.plan.windows import WINDOW_KINDS, Count, Cumulate, Hopping, State, Tumbling, Window
+from tidegate.plan.windows import (
+    WINDOW_KINDS,
+    Count,
+    Cumulate,
+    Hopping,
+    Session,
+    State,
+    Tumbling,
+    Window,
+)
 
 Rule: TypeAlias = Callable[[PhysicalNode, Settings], PhysicalNode]
 
@@ -89,7 +98,7 @@ def runnable(plan: PhysicalPlan) -> str | None:
 
 
 # The windows that the engine runs, and the settings that it does not follow yet.
-RUN_WINDOWS: tuple[type, ...] = (Tumbling, Hopping, Cumulate)
+RUN_WINDOWS: tuple[type, ...] = (Tumbling, Hopping, Cumulate, Session)
 SETTINGS_NOT_YET_RUN: tuple[tuple[str, Callable[[Settings], object]], ...] = (
     ("shard", lambda settings: settings.shard),
     ("dedup_key", lambda settings: settings.dedup_key),
