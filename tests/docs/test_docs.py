@@ -1,0 +1,262 @@
+"""The documentation says all that there is, and its examples hold."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import click
+import pytest
+
+import tidegate
+from docs.pages import (
+    PAGES,
+    ROOT,
+    Block,
+    anchors,
+    blocks,
+    first_cells,
+    links,
+    page,
+    section,
+    statements,
+)
+from oracle.adapter import OracleEngine
+from tidegate.cases import COUNTERS, parse_cases, run_case
+from tidegate.cases.blocks import BLOCKS
+from tidegate.cli import COMMANDS
+from tidegate.config.model import (
+    PipelineSection,
+    SettingsSection,
+    SideOutputSection,
+    SinkSection,
+    SourceSection,
+    TransformSection,
+)
+from tidegate.engine.faults import FAULT_POINTS
+from tidegate.engine.manifest import Manifest, Segment
+from tidegate.engine.prepare import Fate
+from tidegate.engine.report import BatchReport, Counts
+from tidegate.engine.side import REASONS
+from tidegate.errors import TidegateError
+from tidegate.plan.planner import plan_query
+from tidegate.plan.rules import SETTINGS_NOT_YET_RUN
+from tidegate.plan.schema import parse_schema
+from tidegate.plan.settings import Settings
+from tidegate.plan.statement import Relation
+from tidegate.query import Query
+from tidegate.sql.bind import bind
+from tidegate.sql.dialect import STREAM_WINDOWS, TIME_WINDOWS
+from tidegate.sql.functions import WINDOW_FUNCTIONS
+from tidegate.sql.parse import parse
+from tidegate.time import format_duration
+
+# Blocks of SQL that are statements; others are pieces of one, such as the texts of an accumulator.
+SQL_BLOCKS = [
+    block
+    for path in PAGES
+    for block in blocks(path)
+    if block.language == "sql" and re.search(r"^(SELECT|WITH)\b", block.text, re.MULTILINE)
+]
+
+# What the examples of sql.md are over.
+RELATIONS = (
+    Relation(name="clicks", columns=parse_schema("ts TIMESTAMP, user STRING, page STRING, ms INT")),
+    Relation(name="users", columns=parse_schema("user STRING, country STRING"), streaming=False),
+)
+
+
+def place(block: Block) -> str:
+    return f"{block.page}:{block.line}"
+
+
+def named(text: str) -> set[str]:
+    """Return the names in code of a text."""
+    return set(re.findall(r"`([^`\n]+)`", text))
+
+
+def default_text(name: str) -> str:
+    """Return the default of a setting as the table shows it."""
+    value = SettingsSection.model_fields[name].default
+    if isinstance(value, int):
+        return format_duration(value)
+    return "none" if value is None else value.value
+
+
+@pytest.mark.parametrize("name", SettingsSection.model_fields)
+def test_every_setting_is_in_the_table_of_settings_with_its_default(name):
+    rows = {row[0]: row for row in first_cells(section("configuration.md", "Settings"))}
+    assert f"`{name}`" in rows, f"docs/configuration.md, Settings: there is no row {name}"
+    spoken = {"time": "event, where there is one", "null_event_time": "error"}
+    if name in ("watermark_lag", "allowed_lateness"):
+        spoken[name] = "0s"
+    assert rows[f"`{name}`"][2] == spoken.get(name, default_text(name))
+
+
+def test_the_table_of_settings_has_only_settings_that_there_are():
+    rows = first_cells(section("configuration.md", "Settings"))[1:]
+    assert [row[0].strip("`") for row in rows] == list(SettingsSection.model_fields)
+
+
+def test_the_settings_that_are_not_yet_run_are_said_to_be():
+    told = re.findall(
+        r"^- `(\w+)`$", section("configuration.md", "Accepted, not yet run"), re.MULTILINE
+    )
+    assert told == [name for name, _ in SETTINGS_NOT_YET_RUN]
+
+
+@pytest.mark.parametrize(
+    ("heading", "model"),
+    [
+        ("[pipeline]", PipelineSection),
+        ("[sources.NAME]", SourceSection),
+        ("[sinks.NAME]", SinkSection),
+    ],
+)
+def test_every_key_of_a_section_is_in_its_table(heading, model):
+    rows = first_cells(section("configuration.md", heading))[1:]
+    keys = {field.alias or name for name, field in model.model_fields.items()}
+    assert {row[0].strip("`") for row in rows} == keys
+
+
+def test_every_key_of_a_transform_is_documented():
+    own = TransformSection.model_fields.keys() - SettingsSection.model_fields.keys()
+    rows = {
+        row[0].strip("`") for row in first_cells(section("configuration.md", "[transforms.NAME]"))
+    }
+    assert own <= rows
+
+
+def test_every_kind_of_side_output_has_its_key():
+    told = named(section("configuration.md", "Side output"))
+    assert {f"side_output.{kind}.sink" for kind in SideOutputSection.model_fields} <= told
+
+
+def test_every_reason_of_side_output_is_in_its_table_and_in_the_semantics():
+    rows = first_cells(section("configuration.md", "Side output"))
+    reasons = {(row[0], row[1].strip("`")) for row in rows if len(row) == 3}
+    assert set(REASONS.values()) <= reasons
+    assert {reason for _, reason in REASONS.values()} <= named(page("semantics.md"))
+
+
+@pytest.mark.parametrize("fate", Fate)
+def test_every_fate_of_a_row_is_in_the_semantics(fate):
+    assert re.search(rf"\b{fate.name}\b", section("semantics.md", "Late, partial, outside"))
+
+
+def test_the_equation_names_every_counter():
+    names = {field.name for field in fields(Counts)} - {"partial"}
+    (equation,) = re.findall(r"^rows_in = .*$", page("semantics.md"), re.MULTILINE)
+    assert set(re.findall(r"\w+", equation)) == names
+
+
+@pytest.mark.parametrize("field", [field.name for field in fields(BatchReport)])
+def test_every_field_of_a_batch_report_is_documented(field):
+    assert field in named(section("python.md", "BatchReport"))
+
+
+@pytest.mark.parametrize("name", tidegate.__all__)
+def test_every_public_name_is_documented(name):
+    assert f"tg.{name}" in named(page("python.md"))
+
+
+@pytest.mark.parametrize("owner", [Query, tidegate.Run], ids=["Query", "Run"])
+def test_every_public_member_is_documented(owner):
+    told = {
+        re.match(r"\w+", name)[0]
+        for name in named(section("python.md", owner.__name__))
+        if name[0].isalpha()
+    }
+    assert {name for name in vars(owner) if not name.startswith("_")} <= told
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_every_command_and_option_is_documented(command):
+    text = section("cli.md", command.name)
+    options = [each for each in command.params if isinstance(each, click.Option)]
+    for option in options:
+        assert option.opts[0] in named(text) | set(re.findall(r"--\w+", text)), option.opts[0]
+
+
+def test_cli_md_names_no_option_that_is_not_there():
+    known = {name for command in COMMANDS for each in command.params for name in each.opts}
+    told = set(re.findall(r"(?<![\w-])--[a-z]+", page("cli.md")))
+    assert told <= known | {"--help", "--version"}
+
+
+def test_every_window_and_every_function_of_windows_is_in_the_reference():
+    told = page("sql.md")
+    for name in (*STREAM_WINDOWS, *(each.upper() for each in TIME_WINDOWS)):
+        assert f"`{name}(" in told
+    assert {f"{name}()" for name in WINDOW_FUNCTIONS} <= named(told)
+
+
+@pytest.mark.parametrize("block", SQL_BLOCKS, ids=place)
+def test_sql_examples_are_statements(block):
+    assert statements(block)
+    for statement in statements(block):
+        parse(statement, place(block))
+
+
+@pytest.mark.parametrize(
+    "block", [each for each in SQL_BLOCKS if each.page == "docs/sql.md"], ids=place
+)
+def test_the_examples_of_the_reference_can_be_planned(block):
+    for statement in statements(block):
+        bound = bind(parse(statement, place(block)), RELATIONS, Settings())
+        plan_query(bound, Settings())
+
+
+REFUSALS = [(row[0].strip("`"), row[1]) for row in first_cells(section("sql.md", "Refusals"))[1:]]
+
+
+@pytest.mark.parametrize(("statement", "message"), REFUSALS, ids=lambda text: text[:60])
+def test_the_refusals_of_the_reference_have_their_messages(statement, message):
+    with pytest.raises(TidegateError) as refused:
+        plan_query(bind(parse(statement), RELATIONS, Settings()), Settings())
+    assert str(refused.value).split("\n")[0].partition(": ")[2] == message
+
+
+@pytest.mark.parametrize("name", FAULT_POINTS)
+def test_every_fault_point_is_gone_through(name):
+    assert name in named(section("architecture.md", "Crashes"))
+
+
+def test_every_field_of_a_manifest_and_of_a_segment_is_documented():
+    told = named(section("architecture.md", "Manifest"))
+    assert {field.name for field in fields(Segment)} <= told
+    names = {field.name for field in fields(Manifest)}
+    assert names <= {name.partition(".")[0] for name in told}
+
+
+def test_every_block_of_a_case_and_every_counter_is_documented():
+    told = {name.partition(" ")[0] for name in named(page("cases.md"))}
+    assert {*BLOCKS, *COUNTERS} <= told
+
+
+def test_the_case_that_is_shown_passes():
+    shown = next(b for b in blocks(ROOT / "docs" / "cases.md") if "case:" in b.text)
+    (case,) = parse_cases(shown.text, place(shown))
+    result = run_case(case, OracleEngine)
+    assert result.passed, result.text()
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(path: Path):
+    for target in links(path):
+        name, _, anchor = target.partition("#")
+        there = (path.parent / name).resolve() if name else path
+        assert there.exists(), f"{target}: there is no {there}"
+        if anchor:
+            assert anchor in anchors(there), f"{target}: there is no such heading"
+
+
+def test_cases_that_pages_name_are_in_the_spec():
+    spec = "\n".join(path.read_text() for path in (ROOT / "tests" / "spec").glob("*.case"))
+    names = set(re.findall(r"^case: (.+)$", spec, re.MULTILINE))
+    for path in (ROOT / "docs" / "windows").glob("*.md"):
+        if path.name in ("tumbling.md", "hopping.md", "cumulate.md"):
+            quoted = set(re.findall(r'"([a-z][^"]{25,})"', re.sub(r"\s+", " ", path.read_text())))
+            assert quoted, f"{path.name} shows no case"
+            assert quoted <= names
