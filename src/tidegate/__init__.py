@@ -21,6 +21,7 @@ from tidegate.errors import ConfigError, ExecutionError, QueryError, StateError,
 if TYPE_CHECKING:
     from tidegate.engine.report import BatchReport
     from tidegate.engine.stream import Run
+    from tidegate.plan.accumulator_registry import register_accumulator
     from tidegate.query import Query, sql
     from tidegate.session import local_session
 
@@ -36,6 +37,7 @@ __all__ = [
     "StateError",
     "TidegateError",
     "local_session",
+    "register_accumulator",
     "sql",
 ]
 
@@ -44,6 +46,7 @@ _LATE = {
     "Query": "tidegate.query",
     "Run": "tidegate.engine.stream",
     "local_session": "tidegate.session",
+    "register_accumulator": "tidegate.plan.accumulator_registry",
     "sql": "tidegate.query",
 }
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tidegate.config import read_settings
 from tidegate.engine.clock import needs_ticks, with_ticks, without_ticks
+from tidegate.engine.definitions import check_definitions
 from tidegate.engine.final import final_results
 from tidegate.engine.job import Job, Outlets, make_job
 from tidegate.engine.prepare import prepare
@@ -205,7 +206,13 @@ class Query:
         return CaseStepper(self, checkpoint=checkpoint, partitions=partitions)
 
     def _job(self, rows: DataFrame, outlets: Outlets, partitions: int) -> Job:
-        return make_job(self.physical, rows, outlets, partitions)
+        from pyspark.errors import AnalysisException
+
+        check_definitions(self.physical, rows)
+        try:
+            return make_job(self.physical, rows, outlets, partitions)
+        except AnalysisException as error:
+            raise self._refused(error) from error
 
     def _prepare(
         self, frames: Mapping[str, DataFrame], *, ticks: bool = False, **options: Any

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidegate.engine.frames import over
 from tidegate.engine.job import FIRST
+from tidegate.engine.ordered import OrderedOperator
 from tidegate.engine.paned import PaneOperator
 from tidegate.engine.sessions import SessionOperator
+from tidegate.engine.sliding import SlidingOperator
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -16,14 +19,17 @@ if TYPE_CHECKING:
 
 def final_results(rows: DataFrame, job: Job) -> DataFrame:
     """Return the results of prepared rows as if all had come in one batch and every window had
-    closed."""
+    closed.
+    """
     operator = job.operator
     match operator:
         case PaneOperator():
             placed = operator.shape.place(rows, job.plan, operator.grid, FIRST)
-            windows = operator.due_windows(operator.shape.kept(placed), None, None)
-            groups = operator.shape.groups(windows, operator.grid)
-        case SessionOperator():
+            windows = operator.due_windows("{frame}", None, None)
+            groups = over(
+                operator.shape.kept(placed), operator.shape.groups(windows, operator.grid)
+            )
+        case SessionOperator() | OrderedOperator() | SlidingOperator():
             groups = operator.final_groups(rows, FIRST)
         case _:
             raise AssertionError("the planner keeps other windows out")

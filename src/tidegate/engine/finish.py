@@ -13,19 +13,18 @@ from typing import TYPE_CHECKING
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions
 
+from tidegate.engine.frames import over
 from tidegate.engine.operator import END, INSTANCE, START, TRIGGER
-from tidegate.plan.accumulators import ORDER, PlannedAccumulator
+from tidegate.plan.accumulators import ORDER, PlannedAccumulator, evaluation
 from tidegate.plan.logical import FilterStage
 from tidegate.plan.physical import (
     PhysicalFilter,
-    PhysicalLimit,
-    PhysicalOrder,
     PhysicalProject,
     PhysicalStreamingAggregation,
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType
 
     from tidegate.plan.physical import PhysicalPlan
@@ -49,18 +48,28 @@ class Finisher:
                 values of rows; of some kinds also ``_instance`` and ``_trigger_us``.
             epoch: the value of ``emit_epoch()``.
         """
-        closed = groups.selectExpr(*self._closed_columns(epoch, groups.columns))
+        closed = f"SELECT {', '.join(self._closed_columns(epoch, groups.columns))} FROM {{frame}}"
         having = self._predicate(FilterStage.HAVING)
         if having is not None:
-            closed = closed.where(having)
-        closed = self._limited(closed)
-        if self.plan.query.order_by:
-            closed = self._ordered(closed)
+            closed = f"SELECT * FROM ({closed}) WHERE {having}"
+        closed = self._limited(closed, groups.columns)
         project = self.plan.find(PhysicalProject)
         assert project is not None, "every plan has a projection"
-        return closed.select(
-            *(functions.expr(item.expression.sql).alias(item.name) for item in project.items)
+        items = ", ".join(
+            f"{item.expression.sql} AS {_quoted(item.name)}" for item in project.items
         )
+        if self.plan.query.order_by:
+            order = ", ".join(["_end", "_start", *map(_order_sql, self.plan.query.order_by)])
+            # One partition and no sampling job: an ordered result is small, or nobody would read it.
+            closed = (
+                f"SELECT * FROM (SELECT /*+ REPARTITION(1) */ * FROM ({closed})) SORT BY {order}"
+            )
+        return over(groups, f"SELECT {items} FROM ({closed})")
+
+    @property
+    def drops_rows(self) -> bool:
+        """Whether HAVING or LIMIT may leave out groups."""
+        return self._predicate(FilterStage.HAVING) is not None or self.plan.query.limit is not None
 
     def _closed_columns(self, epoch: int, present: list[str]) -> list[str]:
         # Windows of equal bounds are told apart by their instance, where a kind has one.
@@ -91,39 +100,23 @@ class Finisher:
         return [aggregate.name for aggregate in self.plan.query.aggregates]
 
     def _evaluated(self, accumulator: PlannedAccumulator) -> str:
-        name, value = accumulator.aggregate.name, accumulator.evaluate
-        if name in self.types:
-            value = f"CAST({value} AS {self.types[name].simpleString()})"
-        return f"{value} AS {name}"
+        name = accumulator.aggregate.name
+        native_type = self.types[name].simpleString() if name in self.types else None
+        return f"{evaluation(accumulator, native_type)} AS {name}"
 
     def _predicate(self, stage: FilterStage) -> str | None:
         filters = (node for node in self.plan.nodes() if isinstance(node, PhysicalFilter))
         return next((node.predicate for node in filters if node.stage is stage), None)
 
-    def _limited(self, closed: DataFrame) -> DataFrame:
-        limit = self.plan.find(PhysicalLimit)
+    def _limited(self, closed: str, present: list[str]) -> str:
+        limit = self.plan.query.limit
         if limit is None:
             return closed
-        order = self.plan.find(PhysicalOrder)
-        # Without ORDER BY any rows will do; the keys make it the same ones after a replay.
-        items = [_order_sql(item) for item in order.items] if order else []
-        keys = [ORDER] if ORDER in closed.columns else self._keys
-        ranked = closed.selectExpr(
-            "*",
-            f"row_number() OVER (PARTITION BY _id ORDER BY {', '.join([*items, *keys, '_id'])})"
-            f" AS {RANK}",
-        )
-        return ranked.where(f"{RANK} <= {limit.count}")
-
-    def _ordered(self, closed: DataFrame) -> DataFrame:
-        order = self.plan.find(PhysicalOrder)
-        if order is None:
-            return closed
-        # One partition and no sampling job: an ordered result is small, or nobody would read it.
-        windows = [functions.col("_end"), functions.col("_start")]
-        return closed.repartition(1).sortWithinPartitions(
-            *windows, *(_sort_column(item) for item in order.items)
-        )
+        # Without ORDER BY any rows will do; keys or arrival make it the same ones after a replay.
+        ties = [ORDER] if ORDER in present else self._keys
+        order = ", ".join([*map(_order_sql, self.plan.query.order_by), *ties, "_id"])
+        rank = f"row_number() OVER (PARTITION BY _id ORDER BY {order})"
+        return f"SELECT * FROM (SELECT *, {rank} AS {RANK} FROM ({closed})) WHERE {RANK} <= {limit}"
 
 
 def native_types(rows: DataFrame, aggregation: PhysicalStreamingAggregation) -> dict[str, DataType]:
@@ -149,8 +142,5 @@ def _order_sql(item: OrderItem) -> str:
     return f"{item.expression.sql} {direction} NULLS {'FIRST' if item.nulls_first else 'LAST'}"
 
 
-def _sort_column(item: OrderItem) -> Column:
-    column = functions.expr(item.expression.sql)
-    if item.descending:
-        return column.desc_nulls_first() if item.nulls_first else column.desc_nulls_last()
-    return column.asc_nulls_first() if item.nulls_first else column.asc_nulls_last()
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"

@@ -39,11 +39,15 @@ class Intake:
         time: the column (or Spark SQL) whose bounds the segment has.
         partial: the condition (Spark SQL) under which an accumulated row was late for some of its
             windows.
+        late: the condition (Spark SQL over placed rows) under which a row that ``place`` left among
+            the accumulated ones is late for all its windows; such rows stay in the segment, where no
+            window takes them.
     """
 
     shape: StateRow
     time: str
     partial: str | None = None
+    late: str | None = None
 
 
 def take_in(placed: DataFrame, intake: Intake, start: BatchStart, store: StateStore) -> Ingested:
@@ -62,22 +66,31 @@ def take_in(placed: DataFrame, intake: Intake, start: BatchStart, store: StateSt
 
 def _numbers(intake: Intake) -> dict[str, str]:
     """What to observe: few expressions, since each is computed for every state row of the batch."""
+    kept = KEPT if intake.late is None else f"({KEPT} AND NOT ({intake.late}))"
     numbers = {
-        "groups": f"count_if({KEPT})",
-        "rows": f"sum(IF({KEPT}, {ROWS}, 0))",
+        "groups": f"count_if({kept})",
+        "rows": f"sum(IF({kept}, {ROWS}, 0))",
         "time": f"max(IF({FATE} NOT IN ({_list(UNTIMED)}), {LAST_TIME}, NULL))",
         "clock": f"max({LAST_CLOCK})",
-        "first": f"min({intake.time})",
-        "last": f"max({intake.time})",
+        "first": f"min({_if(kept, intake)})",
+        "last": f"max({_if(kept, intake)})",
     }
     if intake.shape.aggregated:
         # At most one partial for each fate and task, so a short list says it all.
         numbers["others"] = f"collect_list(IF({KEPT}, NULL, struct({FATE}, {ROWS})))"
     else:
         numbers |= {f.name: f"sum(IF({FATE} = {f.value}, {ROWS}, 0))" for f in COUNTED}
+    if intake.late is not None:
+        numbers["late"] = f"sum(IF({KEPT} AND {intake.late}, {ROWS}, 0))"
     if intake.partial is not None:
-        numbers["partial"] = f"sum(IF({KEPT} AND {intake.partial}, {ROWS}, 0))"
+        numbers["partial"] = f"sum(IF({kept} AND {intake.partial}, {ROWS}, 0))"
     return numbers
+
+
+def _if(kept: str, intake: Intake) -> str:
+    # Rows that are not accumulated have no time column; late ones would widen the bounds for
+    # nothing.
+    return intake.time if intake.late is None else f"IF({kept}, {intake.time}, NULL)"
 
 
 # The fates that are counted by themselves: all but accumulated rows and ticks.
@@ -93,6 +106,7 @@ def _ingested(name: str, seen: dict[str, Any]) -> Ingested:
     for other in seen.get("others", ()):
         if other[FATE] in rows:
             rows[Fate(other[FATE])] += other[ROWS]
+    rows[Fate.LATE] += seen.get("late") or 0
     accumulated = seen["rows"] or 0
     counts = Counts(
         rows_in=accumulated + sum(rows.values()),

@@ -8,20 +8,24 @@ from typing import TypeAlias
 
 from pyspark.sql import DataFrame
 
+from tidegate.engine.counts import CountScan
 from tidegate.engine.finish import Finisher, native_types
 from tidegate.engine.operator import Operator
+from tidegate.engine.ordered import OrderedOperator, OrderedRows, Scan
 from tidegate.engine.paned import PaneOperator
 from tidegate.engine.panes import pane_grid
 from tidegate.engine.partials import Partials, WholeRows
-from tidegate.engine.prepare import BatchStart
+from tidegate.engine.prepare import BatchStart, check_conditions
 from tidegate.engine.session_spans import SpanPartials, SpanRows
 from tidegate.engine.sessions import SessionOperator
+from tidegate.engine.sliding import sliding_operator
+from tidegate.engine.states import StateScan, warn_of_keys
 from tidegate.plan.physical import (
     PhysicalAggregation,
     PhysicalPlan,
     PhysicalStreamingAggregation,
 )
-from tidegate.plan.windows import Cumulate, Hopping, Session, Tumbling
+from tidegate.plan.windows import Count, Cumulate, Hopping, Session, Sliding, State, Tumbling
 
 # Writes the rows of an epoch; a second call for the same epoch replaces the first.
 Write: TypeAlias = Callable[[DataFrame, int], None]
@@ -33,7 +37,8 @@ FIRST = BatchStart(epoch=0)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlets:
     """Where rows go: results, and side output by kind (a kind without an outlet is only
-    counted)."""
+    counted).
+    """
 
     results: Write
     side: Mapping[str, Write] = field(default_factory=dict)
@@ -94,8 +99,26 @@ def make_operator(plan: PhysicalPlan, empty: DataFrame) -> Operator:
             return SessionOperator(
                 plan=plan, gap_us=window.gap_us, shape=spans, state_schema=schema
             )
+        case State():
+            check_conditions(plan, empty)
+            warn_of_keys(plan, window)
+            return ordered_operator(plan, StateScan(), empty)
+        case Count(count=count, every=every):
+            return ordered_operator(plan, CountScan(count=count, every=every or count), empty)
+        case Sliding():
+            check_conditions(plan, empty)
+            return sliding_operator(plan, window, empty)
         case _:
             raise AssertionError("the planner keeps other windows out")
+
+
+def ordered_operator(plan: PhysicalPlan, scan: Scan, empty: DataFrame) -> OrderedOperator:
+    """Return the operator of a window whose rows go one by one."""
+    whole = shape_of(plan)
+    assert isinstance(whole, WholeRows), "state and count windows keep their rows"
+    shape = OrderedRows(plan=plan, aggregation=whole.aggregation, scan=scan)
+    schema = shape.kept(shape.place(empty, FIRST)).schema
+    return OrderedOperator(shape=shape, state_schema=schema)
 
 
 def shape_of(plan: PhysicalPlan) -> Partials | WholeRows:

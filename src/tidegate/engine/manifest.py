@@ -27,6 +27,7 @@ class Segment:
         level: 0 as a batch wrote it, one more for each time it was merged with others.
         first_us, last_us: the bounds of its time column (``_pane`` of partials), both in it.
         rows: how many rows it holds.
+        windows: how many open windows, where the operator that wrote it says so.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Segment:
     first_us: int
     last_us: int
     rows: int
+    windows: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,5 +22,7 @@ def observed(
         expressions: aggregate expressions (Spark SQL text) by name.
     """
     observation = Observation()
-    columns = [functions.expr(sql).alias(name) for name, sql in expressions.items()]
-    return frame.observe(observation, *columns), lambda: observation.get
+    # One expression for all: each would cost several round trips.
+    fields = ", ".join(f"'{name}', {sql}" for name, sql in expressions.items())
+    numbers = functions.expr(f"named_struct({fields})").alias("numbers")
+    return frame.observe(observation, numbers), lambda: observation.get["numbers"].asDict()

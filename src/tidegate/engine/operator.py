@@ -77,6 +77,7 @@ class Closed:
     Attributes:
         segments: the state after closing, with segments that the operator wrote for what it carried
             over.
+        spent: segments that only the results of this step read.
         groups: a row for each window and group (see ``Finisher``); None when nothing is due, and no
             job runs.
         windows: how many distinct windows they are; asked after the results have been written.

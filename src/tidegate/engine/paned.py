@@ -6,9 +6,11 @@ panes of the windows that are due, spreads each over those windows, and merges.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tidegate.engine.frames import over
 from tidegate.engine.ingest import Intake, take_in
 from tidegate.engine.observe import observed
 from tidegate.engine.operator import END, Closed, Closing, Ingested, LateWindows
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from tidegate.plan.physical import PhysicalPlan
 
 
+FEW_PANES = 1_000
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaneOperator:
     """Windows whose bounds are on a grid. See ``Operator``."""
@@ -40,42 +45,72 @@ class PaneOperator:
     ) -> Ingested:
         del state  # On a grid, whether a row is late does not depend on other rows.
         placed = self.shape.place(rows, self.plan, self.grid, start)
-        partial = None
-        if start.bound_us is not None and not self.grid.single:
-            partial = f"{self.grid.first_end_sql(PANE)} <= {start.bound_us}L"
-        return take_in(placed, Intake(shape=self.shape, time=PANE, partial=partial), start, store)
+        bound_us = start.bound_us
+        late = partial = None
+        if bound_us is not None and self.shape.late_by_pane:
+            late = f"{self.grid.last_end_sql(PANE)} <= {bound_us}L"
+        if bound_us is not None and not self.grid.single:
+            partial = f"{self.grid.first_end_sql(PANE)} <= {bound_us}L"
+        intake = Intake(shape=self.shape, time=PANE, partial=partial, late=late)
+        return take_in(placed, intake, start, store)
 
     def close(self, closing: Closing, store: StateStore) -> Closed:
         due = [segment for segment in closing.segments if self._has_due_window(segment, closing)]
         live = tuple(s for s in closing.segments if self._is_live(s, closing.bound_us))
         if not due:
             return Closed(segments=live)
-        store.set_tasks_for(due)
         state = store.read_segments(due, self.state_schema)
-        windows = self.due_windows(state, closing.before_us, closing.bound_us)
+        last_us = max(self.grid.last_end(segment.last_us) for segment in due)
+        upto_us = min(last_us, closing.bound_us or last_us)
+        after_us = max(min(segment.first_us for segment in due), closing.before_us or -sys.maxsize)
+        windows = self.due_windows("{frame}", after_us, upto_us)
         groups, numbers = observed(
-            self.shape.groups(windows, self.grid), {"windows": f"collect_set({END})"}
+            over(state, self.shape.groups(windows, self.grid)),
+            {"windows": f"collect_set({END})", "groups": "count(1)"},
         )
-        return Closed(segments=live, groups=groups, windows=lambda: len(numbers()["windows"]))
+        return Closed(
+            segments=live,
+            groups=groups,
+            windows=lambda: len(numbers()["windows"]),
+            rows=lambda: int(numbers()["groups"]),
+        )
 
-    def due_windows(self, state: DataFrame, after_us: int | None, upto_us: int | None) -> DataFrame:
-        """Return state rows once for each window that holds them, with ``_end_us``.
+    def due_windows(self, state: str, after_us: int | None, upto_us: int | None) -> str:
+        """Return the statement of state rows, once for each window that holds them, with
+        ``_end_us``.
 
         Only windows with an end in ``(after_us, upto_us]``; None is no bound.
         """
         first, last = self.grid.first_end_sql(PANE), self.grid.last_end_sql(PANE)
+        conditions = []
         if after_us is not None:
             first = f"greatest({first}, {self.grid.next_end(after_us)}L)"
             # A plain range over the column lets Parquet skip row groups.
-            state = state.where(f"{PANE} > {after_us - self.grid.size_us}L")
+            conditions.append(f"{PANE} > {after_us - self.grid.size_us}L")
         if upto_us is not None:
             latest = self.grid.next_end(upto_us) - self.grid.stride_us
             last = f"least({last}, {latest}L)"
-            state = state.where(f"{PANE} <= {upto_us - self.grid.pane_us}L")
+            conditions.append(f"{PANE} <= {upto_us - self.grid.pane_us}L")
+        if not self.grid.single:
+            conditions.append(f"{first} <= {last}")
+        elif after_us is not None and upto_us is not None:
+            conditions = self._due_panes(after_us, upto_us) or conditions
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        end = f"explode(sequence({first}, {last}, {self.grid.stride_us}L))"
         if self.grid.single:
-            return state.selectExpr("*", f"{self.grid.first_end_sql(PANE)} AS {END}")
-        ends = f"explode(sequence({first}, {last}, {self.grid.stride_us}L)) AS {END}"
-        return state.where(f"{first} <= {last}").selectExpr("*", ends)
+            end = self.grid.first_end_sql(PANE)
+        return f"SELECT *, {end} AS {END} FROM {state}{where}"
+
+    def _due_panes(self, after_us: int, upto_us: int) -> list[str]:
+        """The due panes as a set, when they are few: sets are not part of the generated code.
+
+        So the code is the same for every batch and compiled once. See ``STEP_CONF``.
+        """
+        first_us = self.grid.next_end(after_us) - self.grid.size_us
+        panes = range(first_us, upto_us - self.grid.size_us + 1, self.grid.pane_us)
+        if not 0 < len(panes) <= FEW_PANES:
+            return []
+        return [f"{PANE} IN ({', '.join(f'{pane}L' for pane in panes)})"]
 
     def merge(self, segments: DataFrame, bound_us: int | None) -> DataFrame:
         if bound_us is not None:

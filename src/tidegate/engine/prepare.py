@@ -26,6 +26,7 @@ from uuid import uuid4
 from pyspark.sql import DataFrame
 
 from tidegate.engine.clock import TICK, needs_ticks
+from tidegate.engine.frames import over
 from tidegate.engine.panes import PANE, PaneGrid
 from tidegate.errors import QueryError, Span
 from tidegate.plan.accumulators import ORDER, TIME
@@ -118,7 +119,7 @@ def prepare(
         for name, view in views.items():
             sources[name].createOrReplaceTempView(view)
         return spark.sql(
-            f"WITH {', '.join(named)} SELECT {', '.join(columns)} FROM {statement.relation}"
+            f"WITH {', '.join(named)} SELECT {statement.hint} {', '.join(columns)} FROM {statement.relation}"
         )
     finally:
         for view in views.values():
@@ -217,33 +218,47 @@ def classify(
 
     ``_pane`` and the keys are NULL for rows that are not accumulated.
     """
-    placed = judge(rows, plan, start, fate_sql(plan, grid, start))
+    fate = fate_sql(plan, grid, start)
+    return over(
+        rows, classify_sql(judged_sql(rows.columns, plan, start, fate), grid, start, aggregation)
+    )
+
+
+def classify_sql(
+    judged: str,
+    grid: PaneGrid,
+    start: BatchStart,
+    aggregation: PhysicalAggregation | PhysicalStreamingAggregation,
+) -> str:
+    """``classify`` as text, over a statement that gives judged rows."""
     accumulated = f"{FATE} = {Fate.ACCUMULATED.value}"
-    keys = [
-        f"CASE WHEN {accumulated} THEN {key.name} END AS {key.name}" for key in aggregation.keys
-    ]
-    others = [argument.name for argument in aggregation.arguments]
-    if _needs_order(aggregation):
-        others.append(f"{order_sql(start)} AS {ORDER}")
-    return placed.selectExpr(
+    columns = [
         TIME,
         CLOCK,
         FATE,
         f"CASE WHEN {accumulated} THEN {grid.pane_sql(TIME)} END AS {PANE}",
-        *keys,
-        *others,
-    )
+        *(f"CASE WHEN {accumulated} THEN {k.name} END AS {k.name}" for k in aggregation.keys),
+        *(argument.name for argument in aggregation.arguments),
+    ]
+    if _needs_order(aggregation):
+        columns.append(f"{order_sql(start)} AS {ORDER}")
+    return f"SELECT {', '.join(columns)} FROM ({judged})"
 
 
 def judge(rows: DataFrame, plan: PhysicalPlan, start: BatchStart, fate: str) -> DataFrame:
     """Return prepared rows with their fate; in processing time their time is set to the clock."""
+    return over(rows, judged_sql(rows.columns, plan, start, fate))
+
+
+def judged_sql(columns: list[str], plan: PhysicalPlan, start: BatchStart, fate: str) -> str:
+    """``judge`` as text, over ``{frame}`` with the given columns."""
     clock = CLOCK if start.clock_us is None else f"greatest({CLOCK}, {start.clock_us}L)"
     times = {CLOCK: clock} if start.clock_us is not None else {}
     if plan.watermark.spec.mode is TimeMode.PROCESSING:
         times[TIME] = clock
-    columns = [f"{times[name]} AS {name}" if name in times else name for name in rows.columns]
-    moved = rows.selectExpr(*columns) if times else rows
-    return moved.selectExpr("*", f"{fate} AS {FATE}")
+    moved = [f"{times[name]} AS {name}" if name in times else name for name in columns]
+    rows = f"(SELECT {', '.join(moved)} FROM {{frame}})" if times else "{frame}"
+    return f"SELECT *, {fate} AS {FATE} FROM {rows}"
 
 
 def order_sql(start: BatchStart) -> str:
@@ -253,7 +268,10 @@ def order_sql(start: BatchStart) -> str:
 
 
 def fate_sql(plan: PhysicalPlan, grid: PaneGrid, start: BatchStart) -> str:
-    """The CASE expression that decides the fate of a row on panes; its order is the precedence."""
+    """The CASE expression that decides the fate of a row on panes.
+
+    A start without a bound leaves out lateness, so that the text is the same for every batch.
+    """
     last_end = grid.last_end_sql(grid.pane_sql(TIME))
     late = None if start.bound_us is None else f"{last_end} <= {start.bound_us}L"
     outside = f"{last_end} <= {TIME}" if grid.has_gaps else None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pyspark.sql import functions
 
+from tidegate.engine.frames import over
 from tidegate.engine.ingest import StateRow
 from tidegate.engine.operator import END, START
 from tidegate.engine.panes import PANE, PaneGrid
@@ -157,8 +158,8 @@ class SpanRows:
         return spans.coalesce(1)
 
     def groups(self, sessions: DataFrame) -> DataFrame:
-        shown = sessions.selectExpr("*", *_shown(self.gap_us))
-        return whole_groups(shown, self.aggregation, [END, START])
+        shown = f"SELECT *, {', '.join(_shown(self.gap_us))} FROM {{frame}}"
+        return over(sessions, whole_groups(shown, self.aggregation, [END, START]))
 
 
 def _buckets(gap_us: int) -> PaneGrid:

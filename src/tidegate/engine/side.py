@@ -52,7 +52,7 @@ def side_output(rows: DataFrame, judged: Judged, kind: str) -> DataFrame:
     chosen = rows.where(f"{FATE} IN ({', '.join(str(fate.value) for fate in fates)})")
     late = f"{FATE} = {Fate.LATE.value}"
     bound_us = judged.start.bound_us
-    behind = f"({bound_us}L - {judged.late_windows.last_end}) div 1000"
+    behind = f"({bound_us}L - ({judged.late_windows.last_end})) div 1000"
     reasons = " ".join(f"WHEN {fate.value} THEN '{REASONS[fate][1]}'" for fate in fates)
     watermark = "NULL" if judged.watermark_us is None else f"{judged.watermark_us}L"
     return chosen.selectExpr(

@@ -16,7 +16,9 @@ running the batch again.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tidegate.engine.faults import fault_point
@@ -162,16 +164,19 @@ def _emit(closing: Closing, job: Job, store: StateStore) -> Emitted:
     closed = job.operator.close(closing, store)
     if closed.groups is None:
         return Emitted(segments=closed.segments, spent=closed.spent)
-    results, numbers = observed(
-        job.finisher.finish(closed.groups, closing.epoch), {"rows": "count(1)"}
-    )
+    results = job.finisher.finish(closed.groups, closing.epoch)
+    count = closed.rows
+    if count is None or job.finisher.drops_rows:
+        results, numbers = observed(results, {"rows": "count(1)"})
+        count = partial(_rows, numbers)
     job.outlets.results(results, closing.epoch)
     return Emitted(
-        segments=closed.segments,
-        spent=closed.spent,
-        windows=closed.windows(),
-        rows=numbers()["rows"],
+        segments=closed.segments, spent=closed.spent, windows=closed.windows(), rows=count()
     )
+
+
+def _rows(numbers: Callable[[], dict[str, int]]) -> int:
+    return numbers()["rows"]
 
 
 def _merge_segments(

@@ -23,7 +23,18 @@ if TYPE_CHECKING:
 # Settings of the session that steps run in; it is a session of their own. Adaptive execution
 # re-plans between stages, which costs a small batch 40 ms; a step knows its sizes and sets its
 # tasks itself.
-STEP_CONF = {"spark.sql.adaptive.enabled": "false"}
+#
+# IN with literals becomes a set (from the first value on), and a set is handed to the generated code
+# by reference (never as a switch): so a condition that differs from batch to batch does not make
+# Spark compile anew.
+#
+# A segment tree makes the frames of sliding windows cost the same whatever their length.
+STEP_CONF = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.window.segmentTree.enabled": "true",
+    "spark.sql.optimizer.inSetConversionThreshold": "0",
+    "spark.sql.optimizer.inSetSwitchThreshold": "0",
+}
 
 
 class Stepper:

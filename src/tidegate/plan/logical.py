@@ -11,7 +11,15 @@ from enum import Enum
 from typing import TypeAlias
 
 from tidegate.plan.settings import OnIdle, TimeMode
-from tidegate.plan.statement import Aggregate, Argument, BoundQuery, Key, OrderItem, OutputItem, Relation
+from tidegate.plan.statement import (
+    Aggregate,
+    Argument,
+    BoundQuery,
+    Key,
+    OrderItem,
+    OutputItem,
+    Relation,
+)
 from tidegate.plan.windows import Window
 
 

@@ -13,8 +13,25 @@ from typing import TypeVar
 from tidegate.plan.accumulators import PartialColumn, PlannedAccumulator
 from tidegate.plan.logical import FilterStage, WatermarkSpec
 from tidegate.plan.settings import Settings
-from tidegate.plan.statement import Aggregate, Argument, BoundQuery, Key, OrderItem, OutputItem, Relation
-from tidegate.plan.windows import Count, Cumulate, Hopping, Session, Sliding, State, Tumbling, Window
+from tidegate.plan.statement import (
+    Aggregate,
+    Argument,
+    BoundQuery,
+    Key,
+    OrderItem,
+    OutputItem,
+    Relation,
+)
+from tidegate.plan.windows import (
+    Count,
+    Cumulate,
+    Hopping,
+    Session,
+    Sliding,
+    State,
+    Tumbling,
+    Window,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,7 @@ from tidegate.plan.windows import (
     Cumulate,
     Hopping,
     Session,
+    Sliding,
     State,
     Tumbling,
     Window,
@@ -80,7 +81,7 @@ def _why_rows_are_kept(node: PhysicalAggregation, window: Window, settings: Sett
         return "the statement asks for the rows themselves"
     if settings.streaming_aggregation is RowPath.OFF:
         return "streaming_aggregation is off"
-    without_merge = next((a for a in node.aggregates if not has_merge(a)), None)
+    without_merge = next((a for a in node.aggregates if not has_merge(a, node.arguments)), None)
     return None if without_merge is None else f"{_called(without_merge)} has no merge"
 
 
@@ -98,7 +99,7 @@ def runnable(plan: PhysicalPlan) -> str | None:
 
 
 # The windows that the engine runs, and the settings that it does not follow yet.
-RUN_WINDOWS: tuple[type, ...] = (Tumbling, Hopping, Cumulate, Session)
+RUN_WINDOWS: tuple[type, ...] = (Tumbling, Hopping, Cumulate, Session, State, Count, Sliding)
 SETTINGS_NOT_YET_RUN: tuple[tuple[str, Callable[[Settings], object]], ...] = (
     ("shard", lambda settings: settings.shard),
     ("dedup_key", lambda settings: settings.dedup_key),

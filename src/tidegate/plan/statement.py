@@ -98,10 +98,14 @@ class Relation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Argument:
-    """A value computed for each source row (column ``name``, e.g. ``_x0``), shared by equal expressions."""
+    """A value computed for each source row (column ``name``, e.g. ``_x0``), shared by equal expressions.
+
+    ``type`` is set when the expression is a plain column whose type is declared.
+    """
 
     name: str
     expression: Expression
+    type: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

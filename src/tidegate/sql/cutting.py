@@ -62,12 +62,24 @@ class Cutter:
     def argument(self, node: exp.Expr) -> Argument:
         """Return the row value of an expression, made at its first use."""
         self._check_row_columns(node)
-        return self.named_argument(self.canonical(node), self.source.expression(node))
+        expression = self.source.expression(node)
+        return self.named_argument(self.canonical(node), expression, self._declared_type(node))
 
-    def named_argument(self, canonical: str, expression: Expression) -> Argument:
+    def named_argument(
+        self, canonical: str, expression: Expression, type_: str | None = None
+    ) -> Argument:
         """Return the row value of a canonical text."""
-        new = Argument(name=f"_x{len(self.arguments)}", expression=expression)
+        new = Argument(name=f"_x{len(self.arguments)}", expression=expression, type=type_)
         return self.arguments.setdefault(canonical, new)
+
+    def _declared_type(self, node: exp.Expr) -> str | None:
+        """The type of an expression that is a column and nothing else, where it is declared."""
+        if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
+            return None
+        if is_unit_word(node):
+            return None
+        column = self.scope.resolve(node).column
+        return column.type or None if column is not None else None
 
     def star_argument(self, identity: str, sql: str, span: Span) -> Argument:
         """Return the row value of a column that ``*`` stands for."""

@@ -9,6 +9,7 @@ from importlib.resources import files
 
 from sqlglot import exp
 
+from tidegate.plan.accumulator_registry import registered_accumulators
 from tidegate.plan.accumulators import ACCUMULATORS, AGGREGATE_ALIASES
 from tidegate.sql.names import suggestion
 from tidegate.sql.nodes import span_of
@@ -62,9 +63,9 @@ class Functions:
 
 
 def known_functions(extra: Iterable[str] = ()) -> Functions:
-    """Return Spark's functions, Tidegate's, and ``extra`` ones that are not aggregates."""
+    """Return Spark's functions, Tidegate's, the user's accumulators, and ``extra`` scalars."""
     scalars, aggregates = _shipped()
-    aggregates = aggregates | ACCUMULATORS.keys() | AGGREGATE_ALIASES.keys()
+    aggregates |= ACCUMULATORS.keys() | AGGREGATE_ALIASES.keys() | registered_accumulators()
     names = scalars | aggregates | WINDOW_FUNCTIONS.keys() | {name.lower() for name in extra}
     return Functions(names=frozenset(names), aggregates=frozenset(aggregates))
 

@@ -1,0 +1,256 @@
+"""The windows of triggers over accumulators: RANGE frames, and panes for what all of them share.
+
+A frame merges what is in range of each trigger. Most of a long window is shared by all triggers of
+a batch, from the start of the last window to the first trigger (and from the last trigger to the
+end of the first window); of that, a group needs one partial. Only the edges are needed row by row:
+
+    windows of the batch    [-------------------------t0
+                               [------------------------- t1
+    what is read            row|  pane    |pane|pane| row |
+
+So when segments are merged, besides the rows their partials per pane are written, of three widths;
+a close reads the wide panes that fit, and narrow ones beside them. The batches that have not been
+merged yet, few by the merge factor, are folded from their rows.
+
+A state row is a row (see ``sliding_rows``) with ``_width`` 0, or a pane with its width; then ``_t``
+is its start and the columns of the accumulators are filled.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions
+from pyspark.sql.types import StructField, StructType
+
+from tidegate.engine.partials import KEPT
+from tidegate.engine.sliding_panes import PaneRange, Parts, Range, widths
+from tidegate.engine.sliding_rows import BUCKET, STARTS, Due, Reach, Watch
+from tidegate.plan.accumulators import ORDER, TIME
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from tidegate.engine.manifest import Segment
+    from tidegate.engine.state import StateStore
+    from tidegate.plan.physical import PhysicalStreamingAggregation
+    from tidegate.plan.windows import Sliding
+
+WIDTH = "_width"
+# Columns of what a frame runs over: its time; the place of a trigger, NULL where no window is asked
+# for; whether it is data and not only a question.
+AT, PLACE, PRESENT = "_at", "_place", "_present"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FramedRows:
+    """Rows are kept for their time at the edges of windows, partials for all between.
+
+    Attributes:
+        own_group: a window has one group, that of its trigger, because the keys are among the
+            partition keys; else a window has a group for each key among its rows.
+    """
+
+    reach: Reach
+    aggregation: PhysicalStreamingAggregation
+    own_group: bool
+    state_schema: StructType
+
+    @property
+    def aggregated(self) -> bool:
+        return False
+
+    def kept(self, placed: DataFrame) -> DataFrame:
+        return placed.where(KEPT).selectExpr(
+            TIME, f"0L AS {WIDTH}", ORDER, STARTS, *self.by, *self._arguments
+        )
+
+    def merge(self, state: DataFrame) -> DataFrame:
+        rows = state.where(f"{WIDTH} = 0L")
+        spread = ", ".join(f"{width}L" for width in widths(self.reach.us))
+        in_panes = rows.selectExpr("*", f"explode(array({spread})) AS _of_width")
+        panes = (
+            in_panes.selectExpr("*", f"{TIME} - pmod({TIME}, _of_width) AS {AT}")
+            .groupBy("_of_width", AT, *self.by)
+            .agg(*self._updates())
+            .withColumnsRenamed({"_of_width": WIDTH, AT: TIME})
+        )
+        merged = rows.unionByName(panes, allowMissingColumns=True)
+        # In this order Parquet can skip the pages that a window does not need.
+        return merged.select(*self.state_schema.names).coalesce(1).sortWithinPartitions(WIDTH, TIME)
+
+    def windows(
+        self, segments: list[Segment], due: Due, store: StateStore, watch: Watch
+    ) -> DataFrame:
+        parts = Parts.of(self.reach, *due.bounds)
+        rows = _rows(store.read_segments(segments, self.state_schema), parts.whole)
+        partials = self._partials(rows, due)
+        shared = [s for s in segments if any(_meets(s, each) for each in parts.shared)]
+        fresh = [segment for segment in shared if segment.level == 0]
+        merged = [segment for segment in shared if segment.level > 0]
+        if fresh:
+            between = _rows(store.read_segments(fresh, self.state_schema), parts.shared)
+            partials = _with(partials, self._folded(between, self._updates(), parts.at_us))
+        if merged:
+            panes = store.read_segments(merged, self.state_schema).where(_of_panes(parts.panes))
+            partials = _with(partials, self._folded(panes, self._merges(), parts.at_us))
+        return self._framed(partials, rows, due, watch)
+
+    def windows_of(self, rows: DataFrame, due: Due, watch: Watch) -> DataFrame:
+        return self._framed(self._partials(rows, due), rows, due, watch)
+
+    @property
+    def by(self) -> list[str]:
+        """The columns that make a stream of partials: partition and keys."""
+        return [*self.reach.partition, *(key.name for key in self.aggregation.keys)]
+
+    @property
+    def _arguments(self) -> list[str]:
+        return [argument.name for argument in self.aggregation.arguments]
+
+    def _partials(self, rows: DataFrame, due: Due) -> DataFrame:
+        """Partials of rows: one for each moment, and one for each trigger that has one group."""
+        asked = due.condition if self.own_group else "false"
+        placed = rows.selectExpr("*", f"{TIME} AS {AT}", f"IF({asked}, {ORDER}, NULL) AS {PLACE}")
+        # Hardly two rows share a group here: laid out as the frames need it, they move only once.
+        laid_out = placed.repartition(*self.by) if self.by else placed
+        return laid_out.groupBy(*self.by, AT, PLACE).agg(*self._updates(), _present())
+
+    def _folded(self, frame: DataFrame, columns: list[Column], at_us: int) -> DataFrame:
+        """One partial for each stream, at a moment that all windows share."""
+        folded = frame.groupBy(*self.by).agg(*columns, _present())
+        return folded.withColumn(AT, functions.lit(at_us).cast("bigint"))
+
+    def _framed(self, partials: DataFrame, rows: DataFrame, due: Due, watch: Watch) -> DataFrame:
+        """Merge, for each trigger and group, the partials that are in range."""
+        if not self.own_group:
+            partials = _with(partials, self._questions(partials, rows, due, watch))
+        partition = f"PARTITION BY {', '.join(self.by)} " if self.by else ""
+        over = (
+            f"OVER ({partition}ORDER BY {AT} RANGE BETWEEN {self.reach.lookback_us}L PRECEDING "
+            f"AND {self.reach.lookahead_us}L FOLLOWING)"
+        )
+        columns = self.aggregation.partial_columns
+        merged = [f"{framed(column.merge, over)} AS {column.name}" for column in columns]
+        present = [] if self.own_group else [f"count({PRESENT}) {over} AS {PRESENT}"]
+        framed_rows = partials.selectExpr(*self.by, AT, PLACE, *merged, *present)
+        asked = framed_rows.where(f"{PLACE} IS NOT NULL")
+        asked = watch(asked) if self.own_group else asked.where(f"{PRESENT} > 0")
+        return asked.selectExpr("*", *self.reach.window_columns(AT, PLACE))
+
+    def _questions(self, partials: DataFrame, rows: DataFrame, due: Due, watch: Watch) -> DataFrame:
+        """A row for each trigger and each group that may be in its window, without any data."""
+        triggers = watch(
+            rows.where(due.condition).selectExpr(
+                f"{TIME} AS {AT}",
+                f"{ORDER} AS {PLACE}",
+                *(f"{name} AS _of{name}" for name in self.reach.partition),
+            )
+        )
+        start, end = f"{AT} - {self.reach.lookback_us}L", f"{AT} + {self.reach.lookahead_us}L"
+        asking = triggers.selectExpr("*", f"{self.reach.buckets(start, end)} AS _of{BUCKET}")
+        groups = partials.selectExpr(*self.by, f"{self.reach.bucket(AT)} AS {BUCKET}").distinct()
+        met = groups.join(asking, functions.expr(self.reach.same_partition("_of")))
+        # A group that is in both buckets of a window has been met twice.
+        return met.select(*self.by, AT, PLACE).distinct()
+
+    def _updates(self) -> list[Column]:
+        columns = self.aggregation.partial_columns
+        return [functions.expr(column.update).alias(column.name) for column in columns]
+
+    def _merges(self) -> list[Column]:
+        # Merging may widen a type (a sum of decimals); a column keeps its first type.
+        return [
+            functions.expr(column.merge)
+            .cast(self.state_schema[column.name].dataType)
+            .alias(column.name)
+            for column in self.aggregation.partial_columns
+        ]
+
+
+def framed_rows(
+    aggregation: PhysicalStreamingAggregation, window: Sliding, reach: Reach, rows: DataFrame
+) -> FramedRows:
+    """Return the shape of a window over accumulators.
+
+    Args:
+        aggregation: keys and accumulators.
+        window: the window.
+        reach: its geometry.
+        rows: placed rows, asked for their types only.
+    """
+    shape = FramedRows(
+        reach=reach,
+        aggregation=aggregation,
+        own_group={key.expression.sql for key in aggregation.keys} <= set(window.partition_by),
+        state_schema=rows.schema,
+    )
+    partials = rows.groupBy().agg(*shape._updates(), _present()).drop(PRESENT)
+    fields = [*shape.kept(rows).schema.fields, *partials.schema.fields]
+    return replace(
+        shape, state_schema=StructType([StructField(f.name, f.dataType) for f in fields])
+    )
+
+
+def framed(merge: str, over: str) -> str:
+    """Return the text of a merge with the frame after each call of an aggregate in it.
+
+    >>> framed("sum(n_1)", "OVER w")
+    'sum(n_1) OVER w'
+    >>> framed("flatten(collect_list(v_1))", "OVER w")
+    'flatten(collect_list(v_1) OVER w)'
+    """
+    ends = sorted(
+        _closing_bracket(merge, call.end() - 1)
+        for call in re.finditer(r"\b(\w+)\s*\(", merge)
+        if call[1].lower() in _aggregates()
+    )
+    for end in reversed(ends):
+        merge = f"{merge[: end + 1]} {over}{merge[end + 1 :]}"
+    return merge
+
+
+def _closing_bracket(text: str, opening: int) -> int:
+    depth = 0
+    for token in re.finditer(r"'(?:[^'\\]|\\.)*'|[()]", text[opening:]):
+        depth += {"(": 1, ")": -1}.get(token[0], 0)
+        if depth == 0:
+            return opening + token.start()
+    raise AssertionError(f"the brackets of {text} do not match")
+
+
+@cache
+def _aggregates() -> frozenset[str]:
+    """The names of Spark's aggregates, from the list of functions that statements may call."""
+    lines = files("tidegate").joinpath("sql", "spark_functions.txt").read_text("utf-8").splitlines()
+    return frozenset(line.split()[0] for line in lines if line.endswith(" aggregate"))
+
+
+def _present() -> Column:
+    """Says in a frame that there is data; also, distinct keys need no other column."""
+    return functions.lit(1).alias(PRESENT)
+
+
+def _with(partials: DataFrame, more: DataFrame) -> DataFrame:
+    return partials.unionByName(more, allowMissingColumns=True)
+
+
+def _rows(state: DataFrame, ranges: tuple[Range, ...]) -> DataFrame:
+    between = " OR ".join(_in(each) for each in ranges)
+    return state.where(f"{WIDTH} = 0L AND ({between})")
+
+
+def _of_panes(panes: tuple[PaneRange, ...]) -> str:
+    return " OR ".join(f"({WIDTH} = {pane.width_us}L AND {_in(pane.range)})" for pane in panes)
+
+
+def _in(range_: Range) -> str:
+    return f"({TIME} >= {range_.start_us}L AND {TIME} < {range_.end_us}L)"
+
+
+def _meets(segment: Segment, range_: Range) -> bool:
+    return segment.first_us < range_.end_us and segment.last_us >= range_.start_us
