@@ -1,0 +1,109 @@
+"""Sliding windows of three lengths on the same stream: a long lookback must not cost more."""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING
+
+from bench.contenders import AGGREGATES, Question
+from bench.report import Figure, Report, Table
+from bench.rounds import Entry, Harness, Measurements, disagreements, measure, verdict
+from bench.workload import Workload
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+# By their names in figures: the unit and the number of the statement, and microseconds.
+LOOKBACKS = {
+    "10s": ("'ss', 10", 10_000_000),
+    "10min": ("'mi', 10", 600_000_000),
+    "2h": ("'hh', 2", 7_200_000_000),
+}
+SPAN_SECONDS = 3 * 3600
+FILES = 60
+# The longest lookback is full after two of three hours: only the batches after that count.
+COUNTED_FROM = 2 * FILES // 3
+
+
+def sliding(harness: Harness) -> Report:
+    """Median duration of a batch with one window a row, in 1,000 partitions.
+
+    Spark's own frames, as one batch job over all rows, check the answers.
+    """
+    questions = {name: _question(harness, name) for name in LOOKBACKS}
+    competing = [
+        *(Entry(label=name, contender="tidegate", question=q) for name, q in questions.items()),
+        *(
+            Entry(label=f"{name} batch job", contender="batch", question=q)
+            for name, q in questions.items()
+        ),
+    ]
+    measured = measure(harness, competing)
+    failures = disagreements(measured)
+    ours = {name: _median_ms(measured[name]) for name in LOOKBACKS}
+    workload = questions["2h"].workload
+    rows_a_batch = workload.rows // workload.files
+    table = Table(
+        title=(
+            f"sliding: {workload.rows:,} rows, {rows_a_batch:,} a batch (three minutes of them), "
+            f"{harness.rounds} rounds"
+        ),
+        header=["", "median ms a batch", "rows/s", "seconds", "windows checked"],
+        rows=[_line(name, measured[name], ours.get(name), rows_a_batch) for name in measured],
+        notes=verdict(failures),
+    )
+    figures = [
+        Figure(name="sliding_10min_vs_10s", value=ours["10min"] / ours["10s"]),
+        Figure(name="sliding_2h_vs_10s", value=ours["2h"] / ours["10s"], target="<= 1.5"),
+    ]
+    return Report(tables=[table], figures=figures, failures=failures)
+
+
+def _question(harness: Harness, name: str) -> Question:
+    window, lookback_us = LOOKBACKS[name]
+    aggregates = ", ".join(f"{text} AS {column}" for column, text in AGGREGATES.items())
+
+    def ask(events: DataFrame) -> DataFrame:
+        # Without it a frame of two hours takes a batch job all day.
+        events.sparkSession.conf.set("spark.sql.window.segmentTree.enabled", "true")
+        over = (
+            "OVER (PARTITION BY key ORDER BY unix_micros(ts) "
+            f"RANGE BETWEEN {lookback_us}L PRECEDING AND CURRENT ROW)"
+        )
+        framed = (f"{text} {over} AS {column}" for column, text in AGGREGATES.items())
+        return events.selectExpr("key", "ts AS e", *framed)
+
+    return Question(
+        name=f"sliding_{name}",
+        # In order: a window that goes out at once then holds what the batch job sees.
+        workload=Workload(
+            name="sliding",
+            rows=harness.rows_or(3_000_000),
+            files=FILES,
+            span_seconds=SPAN_SECONDS,
+            key="pmod(xxhash64(id, 'key'), 1000)",
+        ),
+        sql=(
+            f"SELECT key, window_end() AS e, {aggregates} "
+            f"FROM events GROUP BY slidingwindow({window}) OVER (PARTITION BY key), key"
+        ),
+        ask=ask,
+        columns=("key", "e", *AGGREGATES),
+        lag=0,
+    )
+
+
+def _median_ms(measurements: Measurements) -> float:
+    return statistics.median(
+        ms for run in measurements.runs for ms in run.batches_ms[COUNTED_FROM:]
+    )
+
+
+def _line(name: str, measurements: Measurements, ms: float | None, rows: int) -> list[str]:
+    return [
+        name,
+        "" if ms is None else f"{ms:.0f}",
+        "" if ms is None else f"{rows / ms * 1000:,.0f}",
+        f"{measurements.median_seconds:.1f}",
+        f"{measurements.runs[-1].digest.rows:,}",
+    ]

@@ -1,0 +1,97 @@
+"""Sliding windows: what is read for a batch, and what leaves the state."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.engine.sliding_frames import framed
+from tidegate.engine.sliding_panes import Parts, widths
+from tidegate.engine.sliding_rows import Reach
+from tidegate.plan.accumulators import ACCUMULATORS
+from tidegate.query import sql
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+lengths = st.integers(0, 20) | st.integers(0, 10_000_000)
+
+
+@given(lookback=lengths, lookahead=lengths, first=st.integers(-(10**8), 10**8), span=lengths)
+def test_what_is_read_covers_every_window_once(
+    lookback: int, lookahead: int, first: int, span: int
+) -> None:
+    reach = Reach(lookback_us=lookback, lookahead_us=lookahead, partition=())
+    last = first + span
+    parts = Parts.of(reach, first, last)
+
+    pieces = sorted(parts.whole + parts.shared, key=lambda piece: piece.start_us)
+    assert pieces[0].start_us == first - lookback
+    assert pieces[-1].end_us == last + lookahead + 1
+    for piece, following in pairwise(pieces):
+        assert piece.end_us == following.start_us
+    for piece in parts.shared:
+        assert last - lookback <= piece.start_us
+        assert piece.end_us <= first + lookahead + 1
+        assert piece.end_us <= first or piece.start_us > last
+        assert last - lookback <= parts.at_us <= first + lookahead
+
+
+@given(lookback=lengths, lookahead=lengths, first=st.integers(-(10**8), 10**8), span=lengths)
+def test_panes_cover_what_is_shared_and_are_few(
+    lookback: int, lookahead: int, first: int, span: int
+) -> None:
+    reach = Reach(lookback_us=lookback, lookahead_us=lookahead, partition=())
+    parts = Parts.of(reach, first, first + span)
+
+    panes = sorted(parts.panes, key=lambda pane: pane.range.start_us)
+    for pane in panes:
+        assert pane.range.start_us % pane.width_us == pane.range.end_us % pane.width_us == 0
+    covered = sum(pane.range.end_us - pane.range.start_us for pane in panes)
+    assert covered == sum(piece.end_us - piece.start_us for piece in parts.shared)
+    assert len({pane.range.start_us for pane in panes}) == len(panes)
+    if widths(reach.us)[-1] > 1:
+        count = sum((p.range.end_us - p.range.start_us) // p.width_us for p in panes)
+        assert count <= 2 * (2 * 15 * 2 + 16)
+
+
+@pytest.mark.parametrize("name", sorted(ACCUMULATORS))
+def test_the_merge_of_every_accumulator_can_run_over_a_frame(name: str) -> None:
+    for part in ACCUMULATORS[name].parts:
+        assert framed(part.merge, "OVER w").count("OVER w") >= 1
+
+
+def test_the_frame_stands_after_each_aggregate_and_nowhere_else() -> None:
+    merge = "aggregate(collect_list(p), 0, (a, b) -> a + concat(')', b)) + sum((p + 1))"
+    assert framed(merge, "OVER w") == (
+        "aggregate(collect_list(p) OVER w, 0, (a, b) -> a + concat(')', b)) + sum((p + 1)) OVER w"
+    )
+
+
+def test_rows_leave_the_state_though_no_row_ever_triggers(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    query = sql(
+        "SELECT count(*) AS n FROM r GROUP BY slidingwindow('ss', 10) OVER (WHEN v < 0)",
+        streams={"r": "ts TIMESTAMP, v BIGINT"},
+        settings={"event_time_field": "ts"},
+        spark=spark,
+    )
+    stepper = query.stepper(checkpoint=str(tmp_path), partitions=2)
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    kept = []
+    for second in (0, 4, 8, 12, 40):
+        rows = spark.createDataFrame(
+            [(start + timedelta(seconds=second), 1)], "ts TIMESTAMP, v BIGINT"
+        )
+        outcome = stepper.batch(rows, clock_us=4_000_000_000_000_000)
+        assert not outcome.rows
+        kept.append(outcome.report.state_rows)
+    assert kept == [1, 2, 3, 3, 1]
