@@ -6,6 +6,7 @@ This is the place where the statement, the plan, the engine and the sinks meet.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,12 +24,12 @@ from tidegate.engine.stream import Launch, OnBatch, Run
 from tidegate.errors import ConfigError, ExecutionError, QueryError, Span
 from tidegate.io.sinks import CallbackSink, Sink, SinkLike, as_sink
 from tidegate.plan.explain import explain_json, explain_text
-from tidegate.plan.logical import LogicalPlan
+from tidegate.plan.logical import Authority, LogicalPlan
 from tidegate.plan.physical import PhysicalPlan
 from tidegate.plan.planner import plan_query
 from tidegate.plan.rules import runnable
 from tidegate.plan.schema import parse_schema
-from tidegate.plan.settings import Settings
+from tidegate.plan.settings import Settings, TimeMode
 from tidegate.plan.statement import Column, Relation
 from tidegate.session import local_session
 from tidegate.sql.bind import bind
@@ -166,6 +167,7 @@ class Query:
                 f"{self.physical.query.source.name} is not a streaming DataFrame\n\nGive one of "
                 "spark.readStream to tidegate.sql(..), or use query.batch(..) for a table."
             )
+        self._warn_of_processing_time()
         side = {
             kind: as_sink(value)
             for kind, value in (("late", late), ("error", errors))
@@ -195,10 +197,24 @@ class Query:
             raise ConfigError(
                 f"batch needs a static DataFrame\n\nWrite query.batch({name}=spark.read...)."
             )
+        if self.physical.watermark.spec.mode is TimeMode.PROCESSING:
+            raise ExecutionError(
+                "batch() has no processing time: the rows of a table have no arrival\n\nGive the query an "
+                'event time: event_time_field = "..", or ON in the statement.'
+            )
         rows = self._prepare(given)
         return final_results(
             rows, self._job(rows, Outlets(results=_nowhere), partitions=_parallelism(rows))
         )
+
+    def _warn_of_processing_time(self) -> None:
+        spec = self.physical.watermark.spec
+        if spec.mode is TimeMode.PROCESSING and spec.event_time.authority is Authority.DEFAULT:
+            logging.getLogger("tidegate").warning(
+                "%s: windows are in processing time, for nothing names an event time; set event_time_field, or "
+                'time = "processing" if that is meant',
+                self.physical.query.statement.origin,
+            )
 
     def stepper(self, *, checkpoint: str, partitions: int) -> CaseStepper:
         """Return a stepper: batches are handed to the step by hand, no streaming query is

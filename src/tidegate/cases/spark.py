@@ -20,6 +20,7 @@ from tidegate.cases.model import (
     SideRow,
 )
 from tidegate.plan.settings import TimeMode
+from tidegate.time import from_datetime
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -116,7 +117,7 @@ class SparkCaseEngine:
     def _frame(
         self, columns: tuple[Column, ...], rows: tuple[tuple[object, ...], ...]
     ) -> DataFrame:
-        return self._runs.spark.createDataFrame(list(rows), _ddl(columns), verifySchema=False)
+        return self._runs.spark.sql(_values_sql(columns, rows))
 
     def _observe(self, outcome: Outcome) -> Observed:
         for name in COUNTERS:
@@ -154,3 +155,35 @@ def _value(value: object) -> object:
             return [_value(item) for item in value]
         case _:
             return value
+
+
+def _values_sql(columns: tuple[Column, ...], rows: tuple[tuple[object, ...], ...]) -> str:
+    """Return the rows as a statement: a local relation, where a list would go through a Python worker."""
+    names = ", ".join(f"`{column.name}`" for column in columns)
+    if not rows:
+        nothing = ", ".join(f"CAST(NULL AS {c.type}) AS `{c.name}`" for c in columns)
+        return f"SELECT {nothing} WHERE false"
+    values = ", ".join(
+        "(" + ", ".join(_literal(v, c.type) for v, c in zip(row, columns, strict=True)) + ")"
+        for row in rows
+    )
+    return f"SELECT * FROM VALUES {values} AS rows({names})"
+
+
+def _literal(value: object, ddl: str) -> str:
+    match value:
+        case None:
+            text = "NULL"
+        case datetime() if ddl.upper() == "TIMESTAMP":
+            text = f"timestamp_micros({from_datetime(value)}L)"
+        case datetime():
+            text = f"TIMESTAMP_NTZ '{value.replace(tzinfo=None).isoformat(sep=' ')}'"
+        case list() | tuple():
+            inside = ddl[ddl.index("<") + 1 : ddl.rindex(">")]
+            text = f"array({', '.join(_literal(item, inside) for item in value)})"
+        case bool():
+            text = str(value).lower()
+        case _:
+            escaped = str(value).replace("\\", "\\\\").replace("'", "\\'")
+            text = f"'{escaped}'"
+    return f"CAST({text} AS {ddl})"

@@ -15,6 +15,7 @@ running the batch again.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
     from tidegate.engine.job import Job
     from tidegate.engine.state import StateStore
+
+_LOG = logging.getLogger("tidegate")
 
 # Segments of one level that are merged into one of the next: closing reads O(log batches) of them.
 MERGE_FACTOR = 8
@@ -89,7 +92,7 @@ def step(
     emitted = _emit(closing, job, store)
     fault_point("after_results", epoch)
 
-    _write_side_output(batch.rows, ingested, job, state, store)
+    side_dropped = _write_side_output(batch.rows, ingested, job, state, store)
     fault_point("after_side_output", epoch)
 
     live = _merge_segments(emitted.segments, bound_us, job, store, epoch)
@@ -110,7 +113,9 @@ def step(
     fault_point("after_manifest", epoch)
     store.clean_up(replace(state, segments=(*segments, *emitted.segments, *emitted.spent)), after)
     fault_point("after_clean_up", epoch)
-    return after, _report(after, ingested.counts, emitted, started)
+    return after, replace(
+        _report(after, ingested.counts, emitted, started), side_dropped=side_dropped
+    )
 
 
 def _start_after(state: Manifest) -> BatchStart:
@@ -201,12 +206,15 @@ def _merge_segments(
 
 def _write_side_output(
     rows: DataFrame | None, ingested: Ingested, job: Job, state: Manifest, store: StateStore
-) -> None:
+) -> int:
+    """Write the side output that has an outlet; return how many rows a failing sink dropped."""
     present = {"late": ingested.counts.late, "error": ingested.counts.error}
     wanted = [kind for kind in KINDS if present[kind] and kind in job.outlets.side]
     if rows is None or not wanted:
-        return
+        return 0
+    dropped = 0
     start = _start_after(state)
+    epoch = start.epoch
     judged = Judged(
         plan=job.plan,
         start=start,
@@ -217,7 +225,13 @@ def _write_side_output(
         records = side_output(
             job.operator.judge(rows, start, ingested.segments, store), judged, kind
         )
-        job.outlets.side[kind](records, start.epoch)
+        try:
+            job.outlets.side[kind](records, epoch)
+        except Exception:
+            # A side sink that fails never stops the pipeline: its rows are counted as dropped.
+            dropped += present[kind]
+            _LOG.warning("side sink of %s rows failed in epoch %d", kind, epoch, exc_info=True)
+    return dropped
 
 
 def _report(after: Manifest, counts: Counts, emitted: Emitted, started: float) -> BatchReport:

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 
 from tidegate.engine.stepper import Stepper
 from tidegate.errors import ExecutionError, TidegateError
-from tidegate.time import format_time
+from tidegate.time import format_time, parse_duration
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -61,7 +61,7 @@ class Run:
         if launch.once:
             writer = writer.trigger(availableNow=True)
         else:
-            writer = writer.trigger(processingTime=launch.trigger or "0 seconds")
+            writer = writer.trigger(processingTime=_interval(launch.trigger))
         self.query: StreamingQuery = writer.start()
 
     @property
@@ -177,6 +177,16 @@ class Run:
 
 class _Stopping(Exception):
     """A batch came after ``stop`` was asked for."""
+
+
+def _interval(trigger: str | None) -> str:
+    """A duration of ours (``1s``) as Spark spells it; another text is Spark's own and goes as it is."""
+    if trigger is None:
+        return "0 seconds"
+    try:
+        return f"{parse_duration(trigger) // 1000} milliseconds"
+    except ValueError:
+        return trigger
 
 
 def _short(error: Exception) -> str:
