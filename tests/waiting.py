@@ -6,15 +6,6 @@ The reason is a piece of what the case fails with; a test sees to it that it sti
 from __future__ import annotations
 
 WAITING: dict[str, str] = {
-    "the third row closes the window, the clock does "
-    "not": "Count windows are planned and not yet run",
-    "a group key groups within the window, it has no counter of its "
-    "own": "Count windows are planned and not yet run",
-    "every partition counts for itself": "Count windows are planned and not yet run",
-    "one batch can fill several windows": "Count windows are planned and not yet run",
-    "in event time rows are counted in the order of their "
-    "times": "Count windows are planned and not yet run",
-    "the count goes on after a stop": "Count windows are planned and not yet run",
     "a division by zero takes the row out and names the reason": "DIVIDE_BY_ZERO",
     "with the policy null a division by zero gives NULL and the row stays": "DIVIDE_BY_ZERO",
     "a value that cannot be cast is an error, a branch that is not taken "
@@ -54,20 +45,6 @@ WAITING: dict[str, str] = {
     "stop": "Sliding windows are planned and not yet run",
     "an alarm when the current stays above 200 for ten "
     "seconds": "Sliding windows are planned and not yet run",
-    "the opening row never emits, and a window can follow the next one at "
-    "once": "State windows are planned and not yet run",
-    "rows between open and emit come out together, an emit without a "
-    "window is ignored": "State windows are planned and not yet run",
-    "opened above one, emitted above five": "State windows are planned and not yet run",
-    "four machines side by side, one of them never "
-    "opens": "State windows are planned and not yet run",
-    "a group key does not split the machine": "State windows are planned and not yet run",
-    "an open window is still open after a stop": "State windows are planned and not yet run",
-    "in event time the machine sees rows in the order of their "
-    "times": "State windows are planned and not yet run",
-    "an unknown condition counts as not met, and the row is "
-    "kept": "State windows are planned and not yet run",
-    "a graceful stop hands out what is open": "State windows are planned and not yet run",
     "a quiet shard keeps its last time while no idle timeout is "
     "set": "The setting shard is planned and not yet run",
     "an idle shard leaves the minimum, and comes back without moving the "
