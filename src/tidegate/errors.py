@@ -35,18 +35,21 @@ class ExecutionError(TidegateError):
 class QueryError(TidegateError):
     """A statement is refused.
 
-    The message has three parts, a blank line between them: the place with what is wrong, the line of
-    the statement with carets under the place, and the mend.
+    The message has three parts, a blank line between them: the place with what is wrong, the line
+    of the statement with carets under the place, and the mend.
 
     Args:
         what: what is wrong, with the value and the rule, no full stop.
         sql: the whole statement.
         span: the place in ``sql``.
         mend: what to write instead, a full sentence.
-        origin: where the statement stands, e.g. ``query`` or ``pipeline.toml, transforms.delays.sql``.
+        origin: where the statement stands, e.g. ``query`` or ``pipeline.toml,
+            transforms.delays.sql``.
     """
 
-    def __init__(self, what: str, *, sql: str, span: Span, mend: str, origin: str = "query") -> None:
+    def __init__(
+        self, what: str, *, sql: str, span: Span, mend: str, origin: str = "query"
+    ) -> None:
         self.what = what
         self.sql = sql
         self.span = span

@@ -65,19 +65,22 @@ def parse_duration(text: str) -> int:
     """Return the microseconds of a duration such as ``250ms`` or ``5m``.
 
     Raises:
-        ValueError: the text is not an integer followed by one of ``us ms s m h d``, or it is negative.
+        ValueError: the text is not an integer followed by one of ``us ms s m h d``, or it is
+            negative.
     """
     match = _DURATION.fullmatch(text)
     if match is None or match[2] not in DURATION_UNITS:
         units = " ".join(DURATION_UNITS)
-        raise ValueError(f"{text!r} is not a duration: write an integer and one of {units}, e.g. \"5m\"")
+        raise ValueError(
+            f'{text!r} is not a duration: write an integer and one of {units}, e.g. "5m"'
+        )
     if int(match[1]) < 0:
         raise ValueError(f"{text!r} is negative: a duration is 0 or more")
     return int(match[1]) * DURATION_UNITS[match[2]]
 
 
 def format_duration(micros: int) -> str:
-    """Return the shortest text that ``parse_duration`` reads back, e.g. ``5m``; ``0s`` for nothing."""
+    """Return the shortest text that ``parse_duration`` reads back: ``5m``, ``0s`` for nothing."""
     for unit, length in sorted(DURATION_UNITS.items(), key=lambda item: -item[1]):
         if micros and micros % length == 0:
             return f"{micros // length}{unit}"
@@ -97,7 +100,11 @@ def from_datetime(moment: datetime) -> int:
 
 
 def format_time(time_us: int) -> str:
-    """Return a time as ISO 8601 UTC with as many fraction digits as it needs, e.g. ``2013-01-01T10:15:00Z``."""
+    """Return a time as ISO 8601 UTC with as many fraction digits as it needs.
+
+    For instance ``2013-01-01T10:15:00Z``.
+    """
     moment = to_datetime(time_us)
     fraction = f"{moment.microsecond:06d}".rstrip("0")
-    return moment.strftime("%Y-%m-%dT%H:%M:%S").rjust(19, "0") + (f".{fraction}" if fraction else "") + "Z"
+    seconds = moment.strftime("%Y-%m-%dT%H:%M:%S").rjust(19, "0")
+    return seconds + (f".{fraction}" if fraction else "") + "Z"

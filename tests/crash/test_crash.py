@@ -1,4 +1,4 @@
-"""Kill the process between any two writes of a batch, start again: nothing is lost, nothing is twice."""
+"""Kill the process between any two writes of a batch: nothing is lost, nothing is twice."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 
-# Each batch closes a window and has a late row (from the third on), so that every write happens in epoch 2.
+# Each batch closes a window and has a late row (from the third on), so that every write happens in
+# epoch 2.
 BATCHES = (
     [("00:00:01", "ann", 1), ("00:00:12", "bob", 2)],
     [("00:00:22", "ann", 3), ("00:00:31", "bob", 4), ("00:00:14", "cy", 5)],
@@ -75,7 +76,7 @@ def write_input(folder: Path) -> None:
 
 
 def answers(folder: Path) -> Answers:
-    """Every line of every result file, by folder: which epoch it stands in is part of the answer."""
+    """Every line of every result file, by folder: which epoch it is in is part of the answer."""
     found: Answers = {}
     for kind in ("out", "late"):
         for path in sorted((folder / kind).glob("emit_epoch=*/*.json")):

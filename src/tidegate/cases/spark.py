@@ -158,7 +158,7 @@ def _value(value: object) -> object:
 
 
 def _values_sql(columns: tuple[Column, ...], rows: tuple[tuple[object, ...], ...]) -> str:
-    """Return the rows as a statement: a local relation, where a list would go through a Python worker."""
+    """Return the rows as a statement: a local relation; a list would go through Python workers."""
     names = ", ".join(f"`{column.name}`" for column in columns)
     if not rows:
         nothing = ", ".join(f"CAST(NULL AS {c.type}) AS `{c.name}`" for c in columns)

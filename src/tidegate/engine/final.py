@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
 
 def final_results(rows: DataFrame, job: Job) -> DataFrame:
-    """Return the results of prepared rows as if all had come in one batch and every window had
-    closed.
-    """
+    """Return the results of prepared rows: all come in one batch, and every window closes."""
     operator = job.operator
     match operator:
         case PaneOperator():

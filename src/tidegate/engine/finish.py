@@ -60,7 +60,8 @@ class Finisher:
         )
         if self.plan.query.order_by:
             order = ", ".join(["_end", "_start", *map(_order_sql, self.plan.query.order_by)])
-            # One partition and no sampling job: an ordered result is small, or nobody would read it.
+            # One partition and no sampling job: an ordered result is small, or nobody would read
+            # it.
             closed = (
                 f"SELECT * FROM (SELECT /*+ REPARTITION(1) */ * FROM ({closed})) SORT BY {order}"
             )

@@ -36,8 +36,9 @@ FIRST = BatchStart(epoch=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlets:
-    """Where rows go: results, and side output by kind (a kind without an outlet is only
-    counted).
+    """Where rows go: results, and side output by kind.
+
+    The rows of a kind without an outlet are only counted.
     """
 
     results: Write

@@ -25,7 +25,8 @@ class Segment:
     Attributes:
         name: the folder under ``segments``.
         level: 0 as a batch wrote it, one more for each time it was merged with others.
-        first_us, last_us: the bounds of its time column (``_pane`` of partials), both in it.
+        first_us: the least value of its time column (``_pane`` of partials).
+        last_us: the greatest.
         rows: how many rows it holds.
         windows: how many open windows, where the operator that wrote it says so.
     """
@@ -75,7 +76,7 @@ class Manifest:
 
         Raises:
             StateError: the text is no manifest, or one of a version that this release does not
-            read.
+                read.
         """
         try:
             data = json.loads(text)
@@ -83,7 +84,8 @@ class Manifest:
             if version != MANIFEST_VERSION:
                 raise StateError(
                     f"{path} is a manifest of version {version}, this release reads version "
-                    f"{MANIFEST_VERSION}\n\nUse the release that wrote it, or start with another checkpoint."
+                    f"{MANIFEST_VERSION}\n\nUse the release that wrote it, or start with another "
+                    "checkpoint."
                 )
             watermark = data.pop("watermark")
             return Manifest(
@@ -97,8 +99,8 @@ class Manifest:
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise StateError(
-                f"{path} is not a manifest: {error}\n\nThe file was changed or cut short. Restore it from "
-                "a copy of the checkpoint, or start with a new checkpoint."
+                f"{path} is not a manifest: {error}\n\nThe file was changed or cut short. Restore "
+                "it from a copy of the checkpoint, or start with a new checkpoint."
             ) from error
 
 
@@ -122,6 +124,7 @@ def check_fingerprint(
         for name in names
     )
     raise StateError(
-        f"checkpoint {checkpoint} holds the state of another query; this differs: {', '.join(names)}\n\n"
-        f"{lines}\n\nStart the changed query with a new checkpoint, or change it back."
+        f"checkpoint {checkpoint} holds the state of another query; this differs: "
+        f"{', '.join(names)}\n\n{lines}\n\n"
+        "Start the changed query with a new checkpoint, or change it back."
     )

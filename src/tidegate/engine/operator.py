@@ -1,8 +1,8 @@
-"""The seam between the step and the kinds of windows: what an operator is asked, and what it
-answers.
+"""The seam between the step and the kinds of windows.
 
-The step is the same for every kind; an operator says how rows become state and which windows
-close. To add a kind, write an operator and name it in ``job.py``.
+What an operator is asked, and what it answers. The step is the same for every kind; an operator
+says how rows become state and which windows close. To add a kind, write an operator and name it in
+``job.py``.
 """
 
 from __future__ import annotations
@@ -93,10 +93,9 @@ class Closed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LateWindows:
-    """Spark SQL over a prepared late row: the array of its windows' (start, end), and the end of
-    the last.
+    """The windows of a prepared late row, and the end of the last of them, as Spark SQL over it.
 
-    Both BIGINT microseconds; ``windows`` is an ARRAY<STRUCT<start, end>>.
+    Times are BIGINT microseconds; ``windows`` is an ARRAY<STRUCT<start, end>>.
     """
 
     windows: str

@@ -76,8 +76,7 @@ class PaneGrid:
         return floor_to(after_us, self.stride_us, self.offset_us + self.size_us) + self.stride_us
 
     def last_end(self, pane_us: int) -> int:
-        """The end of the last window that holds the pane (plain Python twin of
-        ``last_end_sql``)."""
+        """The end of the last window that holds the pane: ``last_end_sql`` in plain Python."""
         return floor_to(pane_us, self.start_us, self.offset_us) + self.size_us
 
 
@@ -103,7 +102,7 @@ def pane_grid(window: PaneWindow) -> PaneGrid:
 
 
 def _floor_sql(value: str, size_us: int, offset_us: int) -> str:
-    """``floor_to`` as Spark SQL; pmod is exact on BIGINT, where floor(x / y) goes through
-    DOUBLE."""
+    """``floor_to`` as Spark SQL."""
+    # pmod is exact on BIGINT, where floor(x / y) goes through DOUBLE.
     moved = value if offset_us == 0 else f"({value} - {offset_us})"
     return f"({value} - pmod({moved}, {size_us}))"

@@ -1,5 +1,4 @@
-"""What a batch did, in numbers: the answer of ``step``, and what metrics and progress lines
-show."""
+"""What a batch did, in numbers: what ``step`` answers, and what metrics and progress show."""
 
 from __future__ import annotations
 
@@ -34,8 +33,8 @@ class BatchReport(Counts):
 
     ``watermark_us`` is None before the first timed row; ``rows_out`` are the result rows after
     HAVING and LIMIT; ``closed_windows`` are the distinct windows among the groups that closed,
-    before HAVING; ``side_dropped`` rows are those of side output whose sink failed; ``open_from_us`` is the start of the oldest pane in the state, None when the
-    state is empty.
+    before HAVING; ``side_dropped`` rows are those of side output whose sink failed;
+    ``open_from_us`` is the start of the oldest pane in the state, None when the state is empty.
     """
 
     batch_id: int

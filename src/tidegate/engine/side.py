@@ -53,6 +53,7 @@ def side_output(rows: DataFrame, judged: Judged, kind: str) -> DataFrame:
     late = f"{FATE} = {Fate.LATE.value}"
     bound_us = judged.start.bound_us
     behind = f"({bound_us}L - ({judged.late_windows.last_end})) div 1000"
+    late_by = "NULL" if bound_us is None else f"CASE WHEN {late} THEN {behind} END"
     reasons = " ".join(f"WHEN {fate.value} THEN '{REASONS[fate][1]}'" for fate in fates)
     watermark = "NULL" if judged.watermark_us is None else f"{judged.watermark_us}L"
     return chosen.selectExpr(
@@ -61,8 +62,7 @@ def side_output(rows: DataFrame, judged: Judged, kind: str) -> DataFrame:
         f"{_iso(TIME)} AS event_time",
         f"{_iso(CLOCK)} AS processing_time",
         f"CAST({_iso(watermark)} AS STRING) AS watermark",
-        f"CAST({f'CASE WHEN {late} THEN {behind} END' if bound_us is not None else 'NULL'} AS BIGINT)"
-        " AS late_by_ms",
+        f"CAST({late_by} AS BIGINT) AS late_by_ms",
         f"CASE WHEN {late} THEN transform({judged.late_windows.windows}, w -> named_struct("
         f"'start', {_iso('w.start')}, 'end', {_iso('w.end')})) END AS windows",
         f"{_group_key(judged.plan)} AS group_key",

@@ -90,8 +90,8 @@ class Due:
 
     Attributes:
         condition: Spark SQL over state rows.
-        first_us, last_us: the bounds of their times, both in it; None for a table, where they are
-            not known.
+        first_us: the least of their times; None for a table, where it is not known.
+        last_us: the greatest, None likewise.
     """
 
     condition: str

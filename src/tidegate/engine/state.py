@@ -51,6 +51,7 @@ class StateStore:
         self._partitions = partitions
         self._tasks = 0
         self._root = f"{checkpoint.rstrip('/')}/tidegate"
+        assert spark._jvm is not None, "a running session has a JVM"
         self._jvm: Any = spark._jvm
         conf = spark._jsparkSession.sessionState().newHadoopConf()
         streaming = self._jvm.org.apache.spark.sql.execution.streaming

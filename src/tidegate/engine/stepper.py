@@ -1,7 +1,7 @@
-"""The stepper: drives a job's steps one after another over its checkpoint, and knows where it
-stands.
+"""The stepper: drives a job's steps one after another over its checkpoint.
 
-The streaming query and the case runner both go through it; it holds the newest manifest in memory.
+The streaming query and the case runner both go through it. It knows where the job stands: it holds
+the newest manifest in memory.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 # re-plans between stages, which costs a small batch 40 ms; a step knows its sizes and sets its
 # tasks itself.
 #
-# IN with literals becomes a set (from the first value on), and a set is handed to the generated code
-# by reference (never as a switch): so a condition that differs from batch to batch does not make
-# Spark compile anew.
+# IN with literals becomes a set (from the first value on), and a set is handed to the generated
+# code by reference (never as a switch): so a condition that differs from batch to batch does not
+# make Spark compile anew.
 #
 # A segment tree makes the frames of sliding windows cost the same whatever their length.
 STEP_CONF = {
@@ -82,9 +82,10 @@ class Stepper:
                 return None
             if batch_id != self._state.batch_id + 1:
                 raise StateError(
-                    f"batch {batch_id} was given, but the state under {self._store.checkpoint} ends at batch "
-                    f"{self._state.batch_id}\n\nManifests are missing: the checkpoint of Spark and the folder tidegate "
-                    "in it belong together. Restore both from the same copy, or start with a new checkpoint."
+                    f"batch {batch_id} was given, but the state under {self._store.checkpoint} "
+                    f"ends at batch {self._state.batch_id}\n\nManifests are missing: the "
+                    "checkpoint of Spark and the folder tidegate in it belong together. Restore "
+                    "both from the same copy, or start with a new checkpoint."
                 )
             return self._step(Batch(batch_id=batch_id, rows=rows, clock_us=clock_us))
 

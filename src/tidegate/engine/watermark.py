@@ -41,8 +41,9 @@ def advance(
     Args:
         state: the state before the batch.
         observed: the greatest valid event time of the batch for each shard that had one,
-            microseconds. clock_us: the batch's clock; in processing time it is all that matters.
-            spec: lag and idle rules.
+            microseconds.
+        clock_us: the batch's clock; in processing time it is all that matters.
+        spec: lag and idle rules.
     """
     if spec.mode is TimeMode.PROCESSING:
         # Everything up to the clock has been seen, so the watermark is just after it.

@@ -1,7 +1,7 @@
 """The logical plan: what a query does, one frozen dataclass a step, leaf first.
 
-``DataSource -> [Join] -> [Filter (WHERE)] -> Watermark -> Window -> Aggregation -> [Filter (HAVING)]
--> [Order] -> [Limit] -> Project -> DataSink``
+``DataSource -> [Join] -> [Filter (WHERE)] -> Watermark -> Window -> Aggregation
+-> [Filter (HAVING)] -> [Order] -> [Limit] -> Project -> DataSink``
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tidegate.plan.windows import Window
 
 
 class Authority(Enum):
-    """Who decided a value: the statement, a setting, the source's metadata, or nobody (the default)."""
+    """Who decided a value: the statement, a setting, the source's metadata, or the default."""
 
     SQL = "sql"
     SETTING = "setting"
@@ -36,11 +36,11 @@ class Authority(Enum):
 class EventTime:
     """Where the time of a row comes from.
 
-    ``sql`` is a BIGINT expression over the source's columns: microseconds since 1970, NULL when the row
-    has no event time; it is ``None`` in processing time. ``fallback_sql`` is the time that the source's
-    metadata gives a row without one (only with ``null_event_time = "fallback"``, and where there is one).
-    ``why`` is one sentence for EXPLAIN. Processing time that nobody asked for (``Authority.DEFAULT``) is due
-    one warning.
+    ``sql`` is a BIGINT expression over the source's columns: microseconds since 1970, NULL when the
+    row has no event time; it is ``None`` in processing time. ``fallback_sql`` is the time that the
+    source's metadata gives a row without one (only with ``null_event_time = "fallback"``, and where
+    there is one). ``why`` is one sentence for EXPLAIN. Processing time that nobody asked for
+    (``Authority.DEFAULT``) is due one warning.
     """
 
     sql: str | None
@@ -77,7 +77,7 @@ class DataSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
-    """Static tables joined to the stream: the whole FROM clause (and WITH clause) as Spark SQL text."""
+    """Static tables joined to the stream: the FROM clause and the WITH clause as Spark SQL text."""
 
     child: DataSource
     ctes: str
@@ -103,7 +103,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watermark:
-    """Gives each row its time and follows the watermark. It sees the rows that WHERE removes too."""
+    """Gives each row its time and follows the watermark; it sees the rows that WHERE removes."""
 
     child: LogicalNode
     spec: WatermarkSpec
@@ -119,7 +119,7 @@ class WindowNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aggregation:
-    """One row for each window and group; without keys and aggregates the window's rows themselves."""
+    """One row for each window and group; without keys and aggregates the window's own rows."""
 
     child: WindowNode
     keys: tuple[Key, ...]
@@ -160,7 +160,16 @@ class DataSink:
 
 
 LogicalNode: TypeAlias = (
-    DataSource | Join | Filter | Watermark | WindowNode | Aggregation | Order | Limit | Project | DataSink
+    DataSource
+    | Join
+    | Filter
+    | Watermark
+    | WindowNode
+    | Aggregation
+    | Order
+    | Limit
+    | Project
+    | DataSink
 )
 
 

@@ -1,13 +1,13 @@
 """The physical plan: how a query runs. Running and explaining read these same nodes.
 
-Every node has an ``index`` (its place in the tree, the sink is 0), its ``children``, and a plan type (its
-class name). One class a window kind; ``PhysicalStreamingAggregation`` takes the place of window and
-aggregation when every aggregate has an accumulator.
+Every node has an ``index`` (its place in the tree, the sink is 0), its ``children``, and a plan
+type (its class name). One class a window kind; ``PhysicalStreamingAggregation`` takes the place of
+window and aggregation when every aggregate has an accumulator.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from tidegate.plan.accumulators import PartialColumn, PlannedAccumulator
@@ -171,15 +171,16 @@ Node = TypeVar("Node", bound=PhysicalNode)
 class PhysicalPlan:
     """The tree, the query, and the identity of its state.
 
-    ``fingerprint`` maps each thing that shapes state to its text (window, keys, accumulators, event time,
-    format version); ``plan_id`` is its hash (32 hex digits). ``settings`` are those it was planned with.
+    ``fingerprint`` maps each thing that shapes state to its text (window, keys, accumulators, event
+    time, format version); ``plan_id`` is its hash (32 hex digits). ``settings`` are those it was
+    planned with.
     """
 
     root: PhysicalDataSink
     query: BoundQuery
     fingerprint: dict[str, str]
     plan_id: str
-    settings: Settings = Settings()
+    settings: Settings = field(default_factory=Settings)
 
     def nodes(self) -> tuple[PhysicalNode, ...]:
         """All nodes, the sink first."""

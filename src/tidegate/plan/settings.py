@@ -1,6 +1,7 @@
-"""The settings of one transform, typed: what ``[transforms.NAME]`` and ``tg.sql(.., **settings)`` mean.
+"""The settings of one transform, typed.
 
-Durations are microseconds here; ``config.py`` reads them from text and checks the rest.
+They are what ``[transforms.NAME]`` and the settings given to ``tg.sql(..)`` mean. Durations are
+microseconds here; ``config.py`` reads them from text and checks the rest.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ class RowPath(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Settings of a transform. None means: not set, the next authority decides or the default holds."""
+    """Settings of a transform.
+
+    None means: not set, the next authority decides or the default holds.
+    """
 
     time: TimeMode | None = None
     event_time_field: str | None = None

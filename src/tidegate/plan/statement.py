@@ -1,8 +1,8 @@
 """What a statement says, as data: the syntax (``SelectStmt``) and its meaning (``BoundQuery``).
 
-``sql/parse.py`` makes the first from text, ``sql/bind.py`` the second from the first and the schemas.
-Expressions are Spark SQL text. In a ``BoundQuery`` those that are computed for each source row are
-over the source's columns; those computed once a window are over these names only:
+``sql/parse.py`` makes the first from text, ``sql/bind.py`` the second from the first and the
+schemas. Expressions are Spark SQL text. In a ``BoundQuery`` those that are computed for each source
+row are over the source's columns; those computed once a window are over these names only:
 
     _k0, _k1 ..      the group keys              _start, _end     the window's bounds (TIMESTAMP)
     _a0, _a1 ..      the aggregates' results     _id              window_id() (STRING)
@@ -54,10 +54,12 @@ class WatermarkClause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectStmt:
-    """A parsed statement. ``window`` is the one window, ``group_by_exprs`` the rest of GROUP BY, in order.
+    """A parsed statement.
 
-    ``relation`` is the FROM clause with its joins, ``ctes`` the WITH clause, both as Spark SQL text
-    ('' when there is none), ``hint`` the hint of SELECT with its ``/*+ */``; ``streams`` are the names in FROM, joins and CTEs that are not CTEs themselves.
+    ``window`` is the one window, ``group_by_exprs`` the rest of GROUP BY, in order. ``relation`` is
+    the FROM clause with its joins, ``ctes`` the WITH clause, both as Spark SQL text ('' when there
+    is none), ``hint`` the hint of SELECT with its ``/*+ */``; ``streams`` are the names in FROM,
+    joins and CTEs that are not CTEs themselves.
     """
 
     text: str
@@ -98,9 +100,10 @@ class Relation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Argument:
-    """A value computed for each source row (column ``name``, e.g. ``_x0``), shared by equal expressions.
+    """A value computed for each source row: column ``name``, e.g. ``_x0``.
 
-    ``type`` is set when the expression is a plain column whose type is declared.
+    Equal expressions share it. ``type`` is set when the expression is a plain column whose type is
+    declared.
     """
 
     name: str
@@ -120,8 +123,8 @@ class Key:
 class Aggregate:
     """One aggregate call: column ``name``, e.g. ``_a0``, shared by equal calls.
 
-    ``function`` is the name in lower case, aliases resolved (``last_row`` is ``last``). ``args`` are
-    argument columns (``_x0``) or constants as SQL text; none for ``count(*)``. ``filter`` is an
+    ``function`` is the name in lower case, aliases resolved (``last_row`` is ``last``). ``args``
+    are argument columns (``_x0``) or constants as SQL text; none for ``count(*)``. ``filter`` is an
     argument column. ``text`` is the call as written.
     """
 

@@ -15,7 +15,7 @@ from tidegate.time import TimeUnit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tumbling:
-    """Windows ``[s, s + size)`` side by side; ``s`` is on the grid of ``size``, moved by ``offset``."""
+    """Windows ``[s, s + size)`` side by side, ``s`` on the grid of ``size`` moved by ``offset``."""
 
     time_unit: TimeUnit
     size: int
@@ -94,7 +94,7 @@ class Cumulate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """Rows of a key chain while the distance is at most ``gap``; shown as ``[first, last + gap)``."""
+    """Rows of a key chain while at most ``gap`` apart; shown as ``[first, last + gap)``."""
 
     time_unit: TimeUnit
     gap: int
@@ -106,11 +106,12 @@ class Session:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sliding:
-    """One window for each triggering row at ``t``: ``[t - lookback, t + lookahead]``, both ends in.
+    """One window for each triggering row at ``t``.
 
-    ``lookahead`` is None when the statement gave none: the window goes out at once.
-    ``when`` (a BOOLEAN expression) picks the rows that trigger; ``partition_by`` separates streams.
-    Expressions are Spark SQL text over the source's columns.
+    It is ``[t - lookback, t + lookahead]``, both ends in. ``lookahead`` is None when the statement
+    gave none: the window goes out at once. ``when`` (a BOOLEAN expression) picks the rows that
+    trigger; ``partition_by`` separates streams. Expressions are Spark SQL text over the source's
+    columns.
     """
 
     time_unit: TimeUnit
@@ -130,7 +131,7 @@ class Sliding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """Rows from the one where ``open`` holds to the one where ``emit`` holds, for each partition."""
+    """Rows of a partition from the one where ``open`` holds to the one where ``emit`` holds."""
 
     open: str
     emit: str
