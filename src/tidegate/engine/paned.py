@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tidegate.engine.frames import over
+from tidegate.engine.frames import not_after, over
 from tidegate.engine.ingest import Intake, take_in
 from tidegate.engine.observe import observed
 from tidegate.engine.operator import END, Closed, Closing, Ingested, LateWindows
@@ -48,9 +48,9 @@ class PaneOperator:
         bound_us = start.bound_us
         late = partial = None
         if bound_us is not None and self.shape.late_by_pane:
-            late = f"{self.grid.last_end_sql(PANE)} <= {bound_us}L"
+            late = not_after(self.grid.last_end_sql(PANE), bound_us)
         if bound_us is not None and not self.grid.single:
-            partial = f"{self.grid.first_end_sql(PANE)} <= {bound_us}L"
+            partial = not_after(self.grid.first_end_sql(PANE), bound_us)
         intake = Intake(shape=self.shape, time=PANE, partial=partial, late=late)
         return take_in(placed, intake, start, store)
 
@@ -110,7 +110,9 @@ class PaneOperator:
         panes = range(first_us, upto_us - self.grid.size_us + 1, self.grid.pane_us)
         if not 0 < len(panes) <= FEW_PANES:
             return []
-        return [f"{PANE} IN ({', '.join(f'{pane}L' for pane in panes)})"]
+        # A set of one would become an equality; the second value is on no grid of panes.
+        values = [*panes, panes[0] + 1] if len(panes) == 1 else panes
+        return [f"{PANE} IN ({', '.join(f'{value}L' for value in values)})"]
 
     def merge(self, segments: DataFrame, bound_us: int | None) -> DataFrame:
         if bound_us is not None:

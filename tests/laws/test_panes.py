@@ -1,0 +1,233 @@
+"""Windows on panes: where a row is; streaming equals the oracle, other cuts, and a table."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tidegate as tg
+from oracle.adapter import OracleEngine
+from tidegate.cases import Case, CaseEngine
+from tidegate.cases.model import Column, Stream
+from tidegate.cases.spark import SparkRuns
+from tidegate.engine.panes import PaneGrid, pane_grid
+from tidegate.plan.windows import Cumulate, Hopping, PaneWindow, Tumbling
+from tidegate.time import TimeUnit
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+US = TimeUnit.MICROSECOND
+WINDOWS: tuple[PaneWindow, ...] = (
+    Tumbling(time_unit=US, size=10),
+    Tumbling(time_unit=US, size=7, offset=-3),
+    Hopping(time_unit=US, size=10, slide=5),
+    Hopping(time_unit=US, size=10, slide=3, offset=4),
+    Hopping(time_unit=US, size=2, slide=5),
+    Hopping(time_unit=US, size=6, slide=4, offset=-1),
+    Cumulate(time_unit=US, size=12, step=3),
+    Cumulate(time_unit=US, size=12, step=4, offset=5),
+)
+
+
+def windows_of(window: PaneWindow, time: int) -> list[tuple[int, int]]:
+    """The windows that hold a time, by trying every one near it: the contract, word for word."""
+    near = range(-60, 61)
+    match window:
+        case Tumbling(size=size, offset=offset):
+            all_windows = [(offset + n * size, offset + (n + 1) * size) for n in near]
+        case Hopping(size=size, slide=slide, offset=offset):
+            all_windows = [(offset + n * slide, offset + n * slide + size) for n in near]
+        case Cumulate(size=size, step=step, offset=offset):
+            starts = [offset + n * size for n in near]
+            all_windows = [(s, s + k * step) for s in starts for k in range(1, size // step + 1)]
+    return [(start, end) for start, end in all_windows if start <= time < end]
+
+
+def test_a_row_is_in_exactly_its_windows(spark: SparkSession) -> None:
+    for window in WINDOWS:
+        grid = pane_grid(window)
+        rows = spark.sql("SELECT id AS t FROM range(-50, 51)").selectExpr(
+            "t", *(f"{sql} AS {name}" for name, sql in placement(grid).items())
+        )
+        for row in rows.collect():
+            expected = windows_of(window, row["t"])
+            found = [(row["start"][i], end) for i, end in enumerate(row["ends"])]
+            assert found == expected, (window, row["t"])
+            if expected:
+                assert grid.last_end(row["pane"]) == row["last"] == expected[-1][1]
+
+
+def placement(grid: PaneGrid) -> dict[str, str]:
+    pane = grid.pane_sql("t")
+    first, last = grid.first_end_sql(pane), grid.last_end_sql(pane)
+    inside = f"{last} > t"
+    none = "CAST(array() AS ARRAY<BIGINT>)"
+    ends = f"IF({inside}, sequence({first}, {last}, {grid.stride_us}L), {none})"
+    return {
+        "pane": pane,
+        "last": last,
+        "ends": ends,
+        "start": f"transform({ends}, e -> {grid.start_of_end_sql('e')})",
+    }
+
+
+def test_the_next_end_is_the_first_end_after_a_time() -> None:
+    for window in WINDOWS:
+        grid = pane_grid(window)
+        ends = sorted({end for t in range(-90, 91) for _, end in windows_of(window, t)})
+        for time in range(-50, 51):
+            assert grid.next_end(time) == next(end for end in ends if end > time), (window, time)
+
+
+STREAM = Stream(
+    name="readings",
+    columns=(
+        Column(name="ts", type="TIMESTAMP"),
+        Column(name="k", type="STRING"),
+        Column(name="v", type="BIGINT"),
+    ),
+)
+VALUES = (
+    "count(*) AS n, sum(v) AS total, avg(v) AS mean, min(v) AS lo, max(v) AS hi, "
+    "window_start() AS s, window_end() AS e"
+)
+LATE = {"event_time_field": "ts", "watermark_lag": "1s", "allowed_lateness": "1s"}
+QUERIES = {
+    "tumbling": f"SELECT k, {VALUES} FROM readings GROUP BY tumblingwindow('ss', 4, 1), k",
+    "hopping": f"SELECT k, {VALUES} FROM readings GROUP BY hoppingwindow('ss', 6, 4), k",
+    "gaps": f"SELECT {VALUES} FROM readings GROUP BY hoppingwindow('ss', 2, 3)",
+    "cumulate": f"SELECT k, {VALUES} FROM readings GROUP BY cumulatewindow('ss', 6, 2), k",
+}
+Row = tuple[datetime | None, str | None, int | None]
+Script = list[tuple[Row, ...]]
+
+
+def script(seed: int, *, jitter: int) -> Script:
+    """Five batches around 1970, NULL times, keys and values among them; the same for a seed."""
+    dice = random.Random(seed)
+    start = datetime(1970, 1, 1, tzinfo=UTC) - timedelta(seconds=6)
+
+    def row(batch: int) -> Row:
+        half_seconds = 6 * batch + dice.randint(-jitter, jitter)
+        time = start + timedelta(seconds=half_seconds / 2)
+        return (
+            None if dice.random() < 0.05 else time,
+            dice.choice(["a", "b", None]),
+            dice.choice([None, 1, 2, 5, 2**40]),
+        )
+
+    return [tuple(row(batch) for _ in range(dice.randint(1, 9))) for batch in range(5)]
+
+
+@pytest.mark.parametrize("path", ["auto", "off"], ids=["by accumulators", "rows kept whole"])
+@pytest.mark.parametrize("kind", QUERIES)
+def test_streaming_equals_the_oracle_step_by_step(
+    kind: str, path: str, spark: SparkSession
+) -> None:
+    batches = script(seed=len(kind), jitter=16)
+    settings = {**LATE, "streaming_aggregation": path}
+    with pytest.MonkeyPatch.context() as patch:
+        # Segments are merged as soon as there are two.
+        patch.setattr("tidegate.engine.step.MERGE_FACTOR", 2)
+        expected = answers(OracleEngine(case(kind, LATE)), batches)
+        assert answers(SparkRuns(spark=spark).factory()(case(kind, settings)), batches) == expected
+    assert any(step["late"] for step in expected), "a law about late rows needs some"
+
+
+@pytest.mark.parametrize("kind", QUERIES)
+def test_a_table_and_any_cut_give_the_same_final_windows_when_nothing_is_late(
+    kind: str, spark: SparkSession
+) -> None:
+    in_time = {"event_time_field": "ts", "watermark_lag": "60s"}
+    batches = script(seed=7, jitter=9)
+    rows = [row for batch in batches for row in batch]
+    reordered = random.Random(1).sample(rows, len(rows))
+    cuts: list[Script] = [batches, [tuple(reordered[:20]), tuple(reordered[20:])]]
+    finals = []
+    for cut in cuts:
+        engine = SparkRuns(spark=spark, resume_always=True).factory()(case(kind, in_time))
+        finals.append(emitted(answers(engine, cut)))
+    assert finals[0] == finals[1]
+
+    frame = spark.createDataFrame(rows, "ts TIMESTAMP, k STRING, v BIGINT")
+    query = tg.sql(QUERIES[kind], settings=in_time, streams={"readings": frame})
+    assert Counter(map(str, map(normal, query.batch().collect()))) == finals[0]
+
+
+def case(kind: str, settings: dict[str, str]) -> Case:
+    return Case(
+        path="",
+        line=0,
+        name=kind,
+        stream=STREAM,
+        tables=(),
+        settings=settings,
+        any_cuts=False,
+        query=QUERIES[kind],
+        ordered=False,
+        steps=(),
+        final=None,
+        counts={},
+        error=None,
+    )
+
+
+def answers(engine: CaseEngine, batches: Sequence[tuple[Row, ...]]) -> list[dict[str, object]]:
+    """What each step gave, the last one a drain."""
+    far = 4_102_444_800_000_000
+    with closing(engine):
+        seen = [engine.batch(rows, far) for rows in batches]
+        seen.append(engine.drain())
+        totals = engine.counts()
+    side = [
+        {
+            kind: Counter(str((normal(row.original), row.reason, row.late_by_ms)) for row in rows)
+            for kind, rows in step.side.items()
+            if rows
+        }
+        for step in seen
+    ]
+    steps: list[dict[str, object]] = [
+        {
+            "emitted": Counter(str(normal(row)) for row in step.emitted),
+            "late": of_step.get("late"),
+            "error": of_step.get("error"),
+            "watermark": step.watermark_us,
+        }
+        for step, of_step in zip(seen, side, strict=True)
+    ]
+    return [*steps, {"late": None, "totals": dict(totals)}]
+
+
+def emitted(steps: list[dict[str, object]]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for step in steps:
+        total += step.get("emitted") or Counter()
+    return total
+
+
+def normal(row: object) -> list[tuple[str, object]]:
+    """A row as sorted pairs; times in UTC, numbers as floats, so that only values are compared."""
+    pairs = row.asDict() if hasattr(row, "asDict") else row
+    assert isinstance(pairs, dict)
+    return sorted((name, _value(value)) for name, value in pairs.items())
+
+
+def _value(value: object) -> object:
+    match value:
+        case datetime():
+            moment = value.astimezone(UTC) if value.tzinfo is None else value
+            return moment.astimezone(UTC).isoformat()
+        case bool() | None | str():
+            return value
+        case int() | float():
+            return float(value)
+        case _:
+            return value
