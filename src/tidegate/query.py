@@ -1,7 +1,7 @@
-"""The Python API: ``sql`` makes a ``Query`` of a statement, which explains, runs as a stream, or
-over a table.
+"""The Python API: ``sql`` makes a ``Query`` of a statement.
 
-This is the place where the statement, the plan, the engine and the sinks meet.
+A query explains itself, runs as a stream, or runs over a table. This is the place where the
+statement, the plan, the engine and the sinks meet.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-def sql(
+def sql(  # noqa: PLR0913 - the public call; all but the statement are options by keyword
     text: str,
     *,
     settings: Settings | Mapping[str, object] | None = None,
@@ -132,7 +132,7 @@ class Query:
         job = self._job(rows, Outlets(results=_nowhere), partitions=1)
         return final_results(rows, job).schema
 
-    def start(
+    def start(  # noqa: PLR0913 - the public call; all are options by keyword
         self,
         *,
         sink: SinkLike,
@@ -148,12 +148,14 @@ class Query:
 
         Args:
             sink: where results go: a sink, a function of (frame, epoch), a folder for Parquet, or
-                ``console``. checkpoint: the folder of Spark's progress and of the state; a restart
-                goes on from it. late: where late rows go; without it they are counted. errors:
-                where rows with an error go; without it they are counted. trigger: the interval of
-                batches, e.g. ``1s``; as fast as possible without. once: read what is there, then
-                end. name: the name of the query in Spark. on_batch: called with a ``BatchReport``
-                after each batch.
+                ``console``.
+            checkpoint: the folder of Spark's progress and of the state; a restart goes on from it.
+            late: where late rows go; without it they are counted.
+            errors: where rows with an error go; without it they are counted.
+            trigger: the interval of batches, e.g. ``1s``; as fast as possible without.
+            once: read what is there, then end.
+            name: the name of the query in Spark.
+            on_batch: called with a ``BatchReport`` after each batch.
 
         Raises:
             ConfigError: the stream is no streaming DataFrame.
@@ -199,8 +201,8 @@ class Query:
             )
         if self.physical.watermark.spec.mode is TimeMode.PROCESSING:
             raise ExecutionError(
-                "batch() has no processing time: the rows of a table have no arrival\n\nGive the query an "
-                'event time: event_time_field = "..", or ON in the statement.'
+                "batch() has no processing time: the rows of a table have no arrival\n\nGive the "
+                'query an event time: event_time_field = "..", or ON in the statement.'
             )
         rows = self._prepare(given)
         return final_results(
@@ -211,14 +213,13 @@ class Query:
         spec = self.physical.watermark.spec
         if spec.mode is TimeMode.PROCESSING and spec.event_time.authority is Authority.DEFAULT:
             logging.getLogger("tidegate").warning(
-                "%s: windows are in processing time, for nothing names an event time; set event_time_field, or "
-                'time = "processing" if that is meant',
+                "%s: windows are in processing time, for nothing names an event time; set "
+                'event_time_field, or time = "processing" if that is meant',
                 self.physical.query.statement.origin,
             )
 
     def stepper(self, *, checkpoint: str, partitions: int) -> CaseStepper:
-        """Return a stepper: batches are handed to the step by hand, no streaming query is
-        started."""
+        """Return a stepper, which is handed each batch; no streaming query is started."""
         return CaseStepper(self, checkpoint=checkpoint, partitions=partitions)
 
     def _job(self, rows: DataFrame, outlets: Outlets, partitions: int) -> Job:
@@ -231,8 +232,12 @@ class Query:
             raise self._refused(error) from error
 
     def _prepare(
-        self, frames: Mapping[str, DataFrame], *, ticks: bool = False, **options: Any
-    ) -> DataFrame:  # noqa: ANN401
+        self,
+        frames: Mapping[str, DataFrame],
+        *,
+        ticks: bool = False,
+        **options: Any,  # noqa: ANN401 - options of ``prepare``, passed on
+    ) -> DataFrame:
         from pyspark.errors import AnalysisException
 
         reason = runnable(self.physical)

@@ -40,8 +40,8 @@ class Intake:
         partial: the condition (Spark SQL) under which an accumulated row was late for some of its
             windows.
         late: the condition (Spark SQL over placed rows) under which a row that ``place`` left among
-            the accumulated ones is late for all its windows; such rows stay in the segment, where no
-            window takes them.
+            the accumulated ones is late for all its windows; such rows stay in the segment, where
+            no window takes them.
     """
 
     shape: StateRow
@@ -102,7 +102,7 @@ def _list(fates: tuple[Fate, ...]) -> str:
 
 
 def _ingested(name: str, seen: dict[str, Any]) -> Ingested:
-    rows = {fate: seen.get(fate.name) or 0 for fate in COUNTED}
+    rows: dict[Fate, int] = {fate: seen.get(fate.name) or 0 for fate in COUNTED}
     for other in seen.get("others", ()):
         if other[FATE] in rows:
             rows[Fate(other[FATE])] += other[ROWS]

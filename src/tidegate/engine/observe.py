@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 def observed(
     frame: DataFrame, expressions: Mapping[str, str]
 ) -> tuple[DataFrame, Callable[[], dict[str, Any]]]:
-    """Return the frame, watched, and a function that gives the numbers after the first action on
-    it.
+    """Return the frame, watched, and a function that gives the numbers.
+
+    They are there after the first action on the watched frame.
 
     Args:
         frame: any frame.

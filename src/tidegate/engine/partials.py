@@ -54,8 +54,7 @@ class Shape(Protocol):
     def place(
         self, rows: DataFrame, plan: PhysicalPlan, grid: PaneGrid, start: BatchStart
     ) -> DataFrame:
-        """Return the state rows of a batch with ``_class``, ``_rows``, ``_last_t`` and
-        ``_last_clock``."""
+        """Return a batch's state rows with ``_class``, ``_rows``, ``_last_t``, ``_last_clock``."""
 
     def kept(self, placed: DataFrame) -> DataFrame:
         """Return what the state keeps of placed rows."""
@@ -71,8 +70,7 @@ class Shape(Protocol):
 
     @property
     def late_by_pane(self) -> bool:
-        """Whether ``place`` leaves late rows among the accumulated ones, to be told by their
-        pane."""
+        """Whether ``place`` leaves late rows among the accumulated ones; their pane tells them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,16 +127,14 @@ class Partials:
         return [key.name for key in self.aggregation.keys]
 
     def merges(self) -> str:
-        """The merge of every state column; without accumulators (distinct keys) the group is
-        all."""
+        """The merge of every state column; without accumulators (distinct keys) a mere count."""
         columns = {column.name: column.merge for column in self.aggregation.partial_columns}
         return _columns(columns or {ROWS: "count(1)"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeRows:
-    """A state row is a row: its time and order, its keys, and the values that the query asks
-    for."""
+    """A state row is a row: its time and order, its keys, and the values that are asked for."""
 
     aggregation: PhysicalAggregation
 

@@ -119,7 +119,8 @@ def prepare(
         for name, view in views.items():
             sources[name].createOrReplaceTempView(view)
         return spark.sql(
-            f"WITH {', '.join(named)} SELECT {statement.hint} {', '.join(columns)} FROM {statement.relation}"
+            f"WITH {', '.join(named)} SELECT {statement.hint} {', '.join(columns)} "
+            f"FROM {statement.relation}"
         )
     finally:
         for view in views.values():

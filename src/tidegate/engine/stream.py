@@ -15,7 +15,7 @@ from tidegate.time import format_time, parse_duration
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from tidegate.engine.job import Job
     from tidegate.engine.report import BatchReport
@@ -25,8 +25,15 @@ OnBatch: TypeAlias = "Callable[[BatchReport], object]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """How to start: the checkpoint, the trigger (``None``: as fast as possible), ``once`` reads
-    what is there."""
+    """How to start.
+
+    Attributes:
+        checkpoint: the folder of Spark's progress and of the state.
+        trigger: the interval of batches; None: as fast as possible.
+        once: read what is there, then end.
+        name: the name of the query in Spark.
+        on_batch: called with the report of each batch.
+    """
 
     checkpoint: str
     trigger: str | None = None
@@ -116,22 +123,25 @@ class Run:
             self.drain()
 
     def await_termination(self, timeout: float | None = None) -> bool:
-        """Wait until the query ends by itself or by ``stop``; False when ``timeout`` seconds were
-        not enough.
+        """Wait until the query ends by itself or by ``stop``.
+
+        Returns:
+            False when ``timeout`` seconds were not enough.
 
         Raises:
             TidegateError: the query failed.
         """
         try:
-            ended = self.query.awaitTermination(timeout) if timeout is not None else None
             if timeout is None:
                 self.query.awaitTermination()
+                return True
+            # Spark takes a fraction of a second, though its annotation does not say so.
+            return bool(self.query.awaitTermination(timeout))  # type: ignore[arg-type]
         except PySparkException as error:
             self._raise_failure()
             if not self._stopping.is_set():
                 raise ExecutionError(_short(error)) from error
             return True
-        return True if timeout is None else bool(ended)
 
     def drain(self) -> None:
         """Close and emit every window of a query that has ended by itself (``once``)."""
@@ -170,8 +180,8 @@ class Run:
         if isinstance(failure, TidegateError):
             raise failure
         raise ExecutionError(
-            f"the query stopped in a batch: {_short(failure)}\n\nThe batch is run again when the query is started "
-            "again; nothing of it is in the results."
+            f"the query stopped in a batch: {_short(failure)}\n\nThe batch is run again when the "
+            "query is started again; nothing of it is in the results."
         ) from failure
 
 
@@ -180,7 +190,7 @@ class _Stopping(Exception):
 
 
 def _interval(trigger: str | None) -> str:
-    """A duration of ours (``1s``) as Spark spells it; another text is Spark's own and goes as it is."""
+    """A duration of ours (``1s``) as Spark spells it; another text is Spark's own and stays."""
     if trigger is None:
         return "0 seconds"
     try:

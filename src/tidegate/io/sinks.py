@@ -1,9 +1,8 @@
-"""Sinks: where the rows of an epoch go. ``write`` may be called twice for one epoch; the second
-call wins.
+"""Sinks: where the rows of an epoch go.
 
-Add a sink by writing a class with ``write(frame, epoch)``. A sink must run exactly one Spark action
-that reads all of the frame (the action counts the rows); one that wants more persists the frame
-first, as ``_persisted`` does.
+Add a sink by writing a class with ``write(frame, epoch)``. It may be called twice for one epoch;
+the second call wins. A sink must run exactly one Spark action that reads all of the frame (the
+action counts the rows); one that wants more persists the frame first, as ``_persisted`` does.
 """
 
 from __future__ import annotations
@@ -32,8 +31,9 @@ class Sink(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSink:
-    """Files under ``<path>/emit_epoch=N``, written by Spark: exactly once, since a replay replaces
-    them.
+    """Files under ``<path>/emit_epoch=N``, written by Spark.
+
+    Results are there exactly once, since a replay replaces them.
 
     Args:
         format: one of parquet, json, csv, orc.
@@ -51,7 +51,8 @@ class FileSink:
     def __post_init__(self) -> None:
         if self.format not in FILE_FORMATS:
             raise ConfigError(
-                f"format {self.format!r} is no file format of a sink\n\nWrite one of {', '.join(FILE_FORMATS)}."
+                f"format {self.format!r} is no file format of a sink\n\n"
+                f"Write one of {', '.join(FILE_FORMATS)}."
             )
 
     def write(self, frame: DataFrame, epoch: int) -> None:
@@ -67,13 +68,15 @@ class ConsoleSink:
 
     def write(self, frame: DataFrame, epoch: int) -> None:
         with _persisted(frame) as kept:
-            print(f"epoch {epoch}")  # noqa: T201 - printing is what it is for
+            print(f"epoch {epoch}")
             kept.show(self.rows, truncate=False)
 
 
 class MemorySink:
-    """Keeps all results in this process, for notebooks and tests; ``rows()`` and ``frame()`` show
-    them."""
+    """Keeps all results in this process, for notebooks and tests.
+
+    ``rows()`` and ``frame()`` show them.
+    """
 
     def __init__(self) -> None:
         self._epochs: dict[int, list[Row]] = {}
@@ -103,8 +106,10 @@ class MemorySink:
 
 @dataclass(frozen=True, slots=True)
 class CallbackSink:
-    """Calls ``function(frame, epoch)`` for each epoch that closed a window; the frame is computed
-    once."""
+    """Calls ``function(frame, epoch)`` for each epoch that closed a window.
+
+    The frame is computed once.
+    """
 
     function: Callable[[DataFrame, int], object]
 
@@ -129,8 +134,8 @@ def as_sink(value: SinkLike) -> Sink:
     if callable(value):
         return CallbackSink(value)
     raise ConfigError(
-        f"{value!r} is no sink\n\nGive a sink of tidegate.io.sinks, a function of (frame, epoch), a folder, or "
-        "'console'."
+        f"{value!r} is no sink\n\nGive a sink of tidegate.io.sinks, a function of (frame, epoch), "
+        "a folder, or 'console'."
     )
 
 

@@ -1,7 +1,7 @@
 """The SQL front end: the only place that knows sqlglot.
 
-``tidegate.sql`` is this package and ``tidegate.sql(..)`` makes a query: importing any module from here puts the
-package in the function's place, so the package can be called as the function.
+``tidegate.sql`` is this package and ``tidegate.sql(..)`` makes a query: importing any module from
+here puts the package in the function's place, so the package can be called as the function.
 """
 
 from __future__ import annotations
