@@ -22,12 +22,11 @@ def over(frame: DataFrame, statement: str) -> DataFrame:
 
 
 def not_after(time: str, bound_us: int) -> str:
-    """Return the condition that a time (BIGINT, Spark SQL) is not after a bound that changes from
-    batch to batch.
+    """Return the condition that a time (BIGINT, Spark SQL) is not after a bound.
 
-    A BIGINT constant is part of the generated code, which Spark then compiles for every batch (13
-    ms a stage); a DECIMAL constant is handed over by reference, so the code stays the same. The
-    addition keeps the optimizer from turning the comparison back. For a few values a row of state,
-    not for rows.
+    It is for a bound that changes from batch to batch. A BIGINT constant is part of the
+    generated code, which Spark then compiles for every batch (13 ms a stage); a DECIMAL constant is
+    handed over by reference, so the code stays the same. The addition keeps the optimizer from
+    turning the comparison back. For a few values a row of state, not for rows.
     """
     return f"CAST({time} AS DECIMAL(20, 0)) + 1BD <= {bound_us + 1}BD"

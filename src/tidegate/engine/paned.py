@@ -76,10 +76,10 @@ class PaneOperator:
         )
 
     def due_windows(self, state: str, after_us: int | None, upto_us: int | None) -> str:
-        """Return the statement of state rows, once for each window that holds them, with
-        ``_end_us``.
+        """Return the statement of state rows, once for each window that holds them.
 
-        Only windows with an end in ``(after_us, upto_us]``; None is no bound.
+        ``_end_us`` is the end of the window. Only windows with an end in ``(after_us,
+        upto_us]`` are among them; None is no bound.
         """
         first, last = self.grid.first_end_sql(PANE), self.grid.last_end_sql(PANE)
         conditions = []
