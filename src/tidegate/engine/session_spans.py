@@ -7,21 +7,21 @@ in), and what the aggregates need.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
-
-from pyspark.sql import functions
 
 from tidegate.engine.frames import over
 from tidegate.engine.ingest import StateRow
 from tidegate.engine.operator import END, START
 from tidegate.engine.panes import PANE, PaneGrid
-from tidegate.engine.partials import KEPT, LAST_CLOCK, LAST_TIME, ROWS, whole_groups
-from tidegate.engine.prepare import CLOCK, FATE, classify
+from tidegate.engine.partials import KEPT, LAST_CLOCK, LAST_TIME, ROWS, WITHOUT_TIME, whole_groups
+from tidegate.engine.prepare import CLOCK, FATE, classify_sql, fate_case, judged_sql
 from tidegate.plan.accumulators import ORDER, TIME
+from tidegate.plan.settings import TimeMode
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from tidegate.engine.prepare import BatchStart
     from tidegate.plan.physical import (
@@ -31,9 +31,11 @@ if TYPE_CHECKING:
     )
 
 FIRST, LAST = "_first", "_last"
-# Only while spans are chained: the number of a session among those of its key, whether a span is
-# the first of its session, whether it is due, and how many sessions a chained row stands for.
-SESSION, STARTS, DUE, SESSIONS = "_session", "_starts", "_due", "_sessions"
+# Only while spans are chained: whether a span is due, whether it is the first of its session, the
+# number of the session among those of its key, the times of the key's spans that are not due, and
+# how many sessions a chained row stands for.
+DUE, STARTS, SESSION, NEAR_FIRST, NEAR_LAST = "_due", "_starts", "_session", "_from", "_to"
+SESSIONS = "_sessions"
 
 
 class SessionShape(StateRow, Protocol):
@@ -50,8 +52,10 @@ class SessionShape(StateRow, Protocol):
         """Return due spans with the times of their sessions, ``_rows`` and ``_sessions``.
 
         Args:
-            due: spans.
-            near: keys, ``_first`` and ``_last`` of spans that they may touch; not given back.
+            due: spans, all with a ``_last`` before some moment.
+            near: keys, ``_first`` and ``_last`` of spans that they may touch; not given back. All
+                reach that moment and begin less than the gap after it, so those of a key are one
+                session; a due span that touches them has their ``_last``.
         """
 
     def merge(self, spans: DataFrame) -> DataFrame:
@@ -84,35 +88,36 @@ class SpanPartials:
             LAST_TIME: f"max({TIME})",
             LAST_CLOCK: f"max({CLOCK})",
         }
-        grid = _buckets(self.gap_us)
-        classified = classify(rows, plan, grid, _without_bound(start), self.aggregation)
-        return classified.groupBy(FATE, PANE, *self.keys).agg(*_aliased(updates))
+        judged = _judged_sql(rows.columns, plan, start)
+        classified = classify_sql(judged, _buckets(self.gap_us), start, self.aggregation)
+        group = _list(FATE, PANE, *self.keys)
+        return over(rows, f"SELECT {group}, {_named(updates)} FROM ({classified}) GROUP BY {group}")
 
     def kept(self, placed: DataFrame) -> DataFrame:
-        return placed.where(KEPT).selectExpr(
-            *self.keys, FIRST, f"{LAST_TIME} AS {LAST}", ROWS, *self._columns
-        )
+        columns = _list(*self.keys, FIRST, f"{LAST_TIME} AS {LAST}", ROWS, *self._columns)
+        return over(placed, f"SELECT {columns} FROM {{frame}} WHERE {KEPT}")
 
     def chained(self, due: DataFrame, near: DataFrame | None) -> DataFrame:
-        spans = _numbered(_together(due, near), self.keys, self.gap_us)
-        # What touches a due span brings no accumulators: merges pass over NULL.
         merges = {column.name: column.merge for column in self.aggregation.partial_columns}
-        merges |= {
-            FIRST: f"min({FIRST})",
-            LAST: f"max({LAST})",
-            ROWS: f"sum({ROWS})",
-            DUE: f"bool_or({DUE})",
-        }
-        sessions = spans.groupBy(*self.keys, SESSION).agg(*_aliased(merges)).where(DUE)
+        merges |= {FIRST: f"min({FIRST})", LAST: f"max({LAST})", ROWS: f"sum({ROWS})"}
+        merges |= {NEAR_FIRST: f"min({NEAR_FIRST})", NEAR_LAST: f"max({NEAR_LAST})"}
+        group = _list(*self.keys, SESSION)
+        sessions = (
+            f"SELECT {group}, {_named(merges)} FROM ({_numbered(self.keys, self.gap_us)}) "
+            f"WHERE {DUE} GROUP BY {group}"
+        )
         # Merging may widen a type (a sum of decimals); in the state a column keeps its first type.
-        columns = (sessions[f.name].cast(f.dataType).alias(f.name) for f in due.schema)
-        return sessions.select(*columns, functions.lit(1).alias(SESSIONS))
+        columns = {f.name: f"CAST({f.name} AS {f.dataType.simpleString()})" for f in due.schema}
+        columns[LAST] = _reaching(LAST, self.gap_us)
+        statement = f"SELECT {_named(columns)}, 1 AS {SESSIONS} FROM ({sessions})"
+        return over(_together(due, near), statement)
 
     def merge(self, spans: DataFrame) -> DataFrame:
         return self.chained(spans, None).drop(SESSIONS)
 
     def groups(self, sessions: DataFrame) -> DataFrame:
-        return sessions.selectExpr(*_shown(self.gap_us), *self.keys, *self._columns)
+        columns = _list(*_shown(self.gap_us), *self.keys, *self._columns)
+        return over(sessions, f"SELECT {columns} FROM {{frame}}")
 
     @property
     def _columns(self) -> list[str]:
@@ -135,30 +140,31 @@ class SpanRows:
         return [key.name for key in self.aggregation.keys]
 
     def place(self, rows: DataFrame, plan: PhysicalPlan, start: BatchStart) -> DataFrame:
-        grid = _buckets(self.gap_us)
-        classified = classify(rows, plan, grid, _without_bound(start), self.aggregation)
-        return classified.selectExpr(
-            "*", f"1L AS {ROWS}", f"{TIME} AS {LAST_TIME}", f"{CLOCK} AS {LAST_CLOCK}"
-        )
+        judged = _judged_sql(rows.columns, plan, start)
+        classified = classify_sql(judged, _buckets(self.gap_us), start, self.aggregation)
+        numbers = _named({ROWS: "1L", LAST_TIME: TIME, LAST_CLOCK: CLOCK})
+        return over(rows, f"SELECT *, {numbers} FROM ({classified})")
 
     def kept(self, placed: DataFrame) -> DataFrame:
         arguments = (argument.name for argument in self.aggregation.arguments)
-        times = (f"{TIME} AS {FIRST}", f"{TIME} AS {LAST}")
-        return placed.where(KEPT).selectExpr(*self.keys, *times, ORDER, *arguments)
+        columns = _list(*self.keys, _named({FIRST: TIME, LAST: TIME}), ORDER, *arguments)
+        return over(placed, f"SELECT {columns} FROM {{frame}} WHERE {KEPT}")
 
     def chained(self, due: DataFrame, near: DataFrame | None) -> DataFrame:
-        spans = _numbered(_together(due, near), self.keys, self.gap_us)
-        session = f"OVER (PARTITION BY {', '.join([*self.keys, SESSION])})"
-        whole = {FIRST: f"min({FIRST}) {session}", LAST: f"max({LAST}) {session}"}
-        columns = [f"{whole[c]} AS {c}" if c in whole else c for c in due.columns]
-        counts = (f"IF({STARTS}, 1, 0) AS {SESSIONS}", f"1L AS {ROWS}")
-        return spans.selectExpr(*columns, DUE, *counts).where(DUE).drop(DUE)
+        session = f"OVER (PARTITION BY {_list(*self.keys, SESSION)})"
+        last = f"max({LAST}) {session}"
+        columns = {name: name for name in due.columns}
+        columns |= {FIRST: f"min({FIRST}) {session}", LAST: _reaching(last, self.gap_us)}
+        columns |= {ROWS: "1L", SESSIONS: f"IF({STARTS}, 1, 0)"}
+        spans = _numbered(self.keys, self.gap_us)
+        statement = f"SELECT {_named(columns)} FROM ({spans}) WHERE {DUE}"
+        return over(_together(due, near), statement)
 
     def merge(self, spans: DataFrame) -> DataFrame:
         return spans.coalesce(1)
 
     def groups(self, sessions: DataFrame) -> DataFrame:
-        shown = f"SELECT *, {', '.join(_shown(self.gap_us))} FROM {{frame}}"
+        shown = f"SELECT *, {_list(*_shown(self.gap_us))} FROM {{frame}}"
         return over(sessions, whole_groups(shown, self.aggregation, [END, START]))
 
 
@@ -174,9 +180,11 @@ def _buckets(gap_us: int) -> PaneGrid:
     )
 
 
-def _without_bound(start: BatchStart) -> BatchStart:
-    """No row of a session is late by itself."""
-    return replace(start, bound_us=None)
+def _judged_sql(columns: list[str], plan: PhysicalPlan, start: BatchStart) -> str:
+    """Rows with their fate; no row of a session is late by itself."""
+    # In event time nothing of the batch is in the text, so its code is compiled once.
+    timeless = start if plan.watermark.spec.mode is TimeMode.PROCESSING else WITHOUT_TIME
+    return judged_sql(columns, plan, replace(timeless, bound_us=None), fate_case(plan, late=None))
 
 
 def _together(due: DataFrame, near: DataFrame | None) -> DataFrame:
@@ -186,25 +194,39 @@ def _together(due: DataFrame, near: DataFrame | None) -> DataFrame:
     return marked.unionByName(near.selectExpr("*", f"false AS {DUE}"), allowMissingColumns=True)
 
 
-def _numbered(spans: DataFrame, keys: list[str], gap_us: int) -> DataFrame:
-    """Return spans with the number of their session and whether they are the first of it.
+def _numbered(keys: list[str], gap_us: int) -> str:
+    """The statement of spans with what tells sessions apart.
 
     In order of their first time, a span starts a session when it is further than the gap from all
-    that is before it.
+    that is before it. All windows are over one sort.
     """
-    of_key = f"PARTITION BY {', '.join(keys)} " if keys else ""
+    of_key = f"PARTITION BY {_list(*keys)} " if keys else ""
     order = f"{of_key}ORDER BY {FIRST}"
-    reach = f"max({LAST}) OVER ({order} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
-    # By RANGE, so that spans with the same first time share their number in whatever order they
-    # are.
-    number = f"sum(IF({STARTS}, 1L, 0L)) OVER ({order} RANGE UNBOUNDED PRECEDING)"
-    starting = spans.selectExpr("*", f"coalesce({FIRST} > {reach} + {gap_us}L, true) AS {STARTS}")
-    return starting.selectExpr("*", f"{number} AS {SESSION}")
+    before = f"max({LAST}) OVER ({order} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+    starting = (
+        f"SELECT *, coalesce({FIRST} > {before} + {gap_us}L, true) AS {STARTS} FROM {{frame}}"
+    )
+    numbers = {
+        # By RANGE: spans with the same first time share their number, in whatever order they are.
+        SESSION: f"sum(IF({STARTS}, 1L, 0L)) OVER ({order} RANGE UNBOUNDED PRECEDING)",
+        NEAR_FIRST: f"min(IF({DUE}, NULL, {FIRST})) OVER ({of_key})",
+        NEAR_LAST: f"max(IF({DUE}, NULL, {LAST})) OVER ({of_key})",
+    }
+    return f"SELECT *, {_named(numbers)} FROM ({starting})"
+
+
+def _reaching(last: str, gap_us: int) -> str:
+    """The last time of the session that is known: further, where one that is not due is touched."""
+    return f"IF({last} + {gap_us}L >= {NEAR_FIRST}, {NEAR_LAST}, {last})"
 
 
 def _shown(gap_us: int) -> tuple[str, str]:
     return f"{FIRST} AS {START}", f"{LAST} + {gap_us}L AS {END}"
 
 
-def _aliased(expressions: dict[str, str]) -> list[Column]:
-    return [functions.expr(sql).alias(name) for name, sql in expressions.items()]
+def _list(*columns: str) -> str:
+    return ", ".join(columns)
+
+
+def _named(expressions: Mapping[str, str]) -> str:
+    return _list(*(f"{sql} AS {name}" for name, sql in expressions.items()))
