@@ -49,8 +49,8 @@ def _check(aggregate: Aggregate, plan: PhysicalPlan, rows: DataFrame) -> None:
     planned = plan_accumulator(aggregate, plan.query.arguments)
     (column,), (part,) = planned.columns, defined.parts
     partials = _aggregated(rows, functions.expr(column.update), column.name, (name, part.update))
-    type_ = partials.schema[column.name].dataType
-    # The state keeps the first type of a column, as the engine's own merges do.
+    # The state keeps the first type of a column, but that anything in it may be NULL.
+    type_ = partials.schema.toNullable()[column.name].dataType
     merge = functions.expr(column.merge).cast(type_)
     merged = _aggregated(partials, merge, column.name, (name, part.merge))
     try:

@@ -174,15 +174,14 @@ MODE = Accumulator(
 
 def percentile(share: str) -> Accumulator:
     """The exact percentile, between the two values next to it as Spark does."""
-    place = f"((size(s) - 1) * CAST({share} AS DOUBLE))"
-    low, high = f"get(s, CAST(floor({place}) AS INT))", f"get(s, CAST(ceil({place}) AS INT))"
-    part = f"({place} - floor({place}))"
-    between = f"IF({part} = 0D, {low} * 1D, {low} * (1D - {part}) + {high} * {part})"
+    low, high = "get(s, CAST(floor(p) AS INT))", "get(s, CAST(ceil(p) AS INT))"
+    between = f"IF(p = floor(p), {low} * 1D, {low} * (ceil(p) - p) + {high} * (p - floor(p)))"
+    place = f"(size(s) - 1) * CAST({share} AS DOUBLE)"
     return Accumulator(
         parts=(_NUMBERS,),
-        evaluate=let("array_sort({v})", "s", between),
+        evaluate=let("array_sort({v})", "s", let(place, "p", between)),
         state="every value",
-        result="DOUBLE, an interval for intervals",
+        result="DOUBLE; an interval for intervals, rounded to its last digit",
     )
 
 
@@ -226,7 +225,7 @@ _AS_RESULT = "array_distinct(transform({v}, e -> try_cast(e AS {wide})))"
 SET_SUM = let(
     _AS_RESULT,
     "l",
-    "named_struct('n', size(l), 's', aggregate(slice(l, 2, 2147483647), get(l, 0), "
+    "named_struct('n', size(l), 's', aggregate(slice(l, 2, size(l)), get(l, 0), "
     "(a, e) -> try_cast(try_add(a, e) AS {wide})))",
 )
 

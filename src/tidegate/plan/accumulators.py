@@ -122,7 +122,7 @@ def evaluation(planned: PlannedAccumulator, native_type: str | None) -> str:
 
 # Aggregates over whole rows that Spark's own function of the name would not give: because they
 # depend on the order of rows, or because Spark stops the query when a sum leaves its range or a
-# correlation divides by zero.
+# correlation divides by zero, or because both ways are to give the same estimate.
 _ROW_CALLS: dict[str, str] = {
     "sum": "try_sum({args}){filter}",
     "avg": "try_avg({args}){filter}",
@@ -130,7 +130,9 @@ _ROW_CALLS: dict[str, str] = {
     "listagg": "listagg({args}) WITHIN GROUP (ORDER BY {order}){filter}",
     "string_agg": "string_agg({args}) WITHIN GROUP (ORDER BY {order}){filter}",
 }
-_ROW_EVALUATED = ("first", "last", "any_value", "min_by", "max_by", "collect_list", "corr")
+_ROW_EVALUATED = frozenset(
+    "first last any_value min_by max_by collect_list corr approx_count_distinct".split()
+)
 
 
 def row_aggregate(aggregate: Aggregate) -> str:

@@ -1,0 +1,140 @@
+"""Writes docs/aggregates.md from the table of accumulators.
+
+Run it when the table changes:
+
+    python scripts/write_aggregates_doc.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from tidegate.plan.accumulator_table import (
+    ACCUMULATORS,
+    AGGREGATE_ALIASES,
+    DISTINCT,
+    IGNORE_NULLS,
+    TYPED,
+    Accumulator,
+)
+
+PAGE = Path(__file__).parents[1] / "docs" / "aggregates.md"
+
+HEAD = """\
+# Aggregates
+
+<!-- Written by scripts/write_aggregates_doc.py from plan/accumulator_table.py. -->
+
+Every aggregate of Spark SQL works in a query. Those below are *accumulators*: a batch turns its
+rows into a small state for each group, states are merged, and the value is made when the window
+closes. Any other aggregate (and any of these called in a way that is not listed) has no merge: the
+rows of its window are kept until it closes. `EXPLAIN` says which it is.
+
+- The value has the type that Spark gives the call.
+- A sum that leaves its range is NULL, and so is `corr` with a constant; neither stops the query.
+- `FILTER (WHERE ..)` works on every aggregate. A group that it empties is still a group.
+- Equal parts are kept once: `avg(x)` and `sum(x)` share a sum where x is a column whose declared
+  type is not BIGINT, `stddev(x)` and `var_pop(x)` share all they keep.
+- Where the order of rows counts (`first`, `last`, `any_value`, `collect_list`, ties of `min_by` and
+  `max_by`), it is event time, then arrival.
+- An argument called constant below must be one.
+"""
+
+OWN = """
+## Your own
+
+```python
+tg.register_accumulator(
+    "geo_mean",
+    update="named_struct('l', sum(ln({x})){filter}, 'n', count({x}){filter})",
+    merge="named_struct('l', sum({p}.l), 'n', sum({p}.n))",
+    evaluate="exp({v}.l / nullif({v}.n, 0))",
+)
+```
+
+`update` aggregates rows: `{x}`, `{y}` and `{z}` are the arguments, `{args}` all of them, `{row}`
+one value of all of them (NULL when one is), `{time}` the row's time in microseconds, `{order}` a
+STRUCT that orders rows by time and arrival, and `{filter}` the FILTER clause, which follows every
+aggregate function. `merge` aggregates the states `{p}` into one of the same type; `evaluate` makes
+the value of the merged state `{v}`. All three are Spark SQL. Spark is asked for them when a query
+starts, and a text that it refuses is named. Merging must not depend on how the rows were split.
+"""
+
+
+def main() -> None:
+    """Write the page."""
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text(page(), encoding="utf-8")
+    print(f"{PAGE}: {len(ACCUMULATORS)} aggregates, {len(AGGREGATE_ALIASES)} aliases")
+
+
+def page() -> str:
+    """Return the text of docs/aggregates.md."""
+    plain = [(_call(name, entry), entry) for name, entry in ACCUMULATORS.items()]
+    distinct = [(f"{name}(DISTINCT {_args(entry)})", entry) for name, entry in DISTINCT.items()]
+    ignoring = [
+        (f"{name}(x) IGNORE NULLS", replace(entry, constants=()))
+        for name, entry in IGNORE_NULLS.items()
+    ]
+    typed = [
+        (f"{_call(name, entry)} of {', '.join(sorted(families))}", entry)
+        for name, forms in TYPED.items()
+        for families, entry in forms
+    ]
+    sections = [
+        HEAD,
+        "\n## The table\n\n",
+        *_table([*plain, *ignoring, *distinct]),
+        "\nWhere the argument is a column whose type is declared, these are cheaper. A DECIMAL "
+        "here has up to 28 digits, a WIDE DECIMAL more.\n\n",
+        *_table(typed),
+        "\n## Other names\n\n| name | means |\n|---|---|\n",
+        *(f"| `{alias}` | `{name}` |\n" for alias, name in sorted(AGGREGATE_ALIASES.items())),
+        OWN,
+        "\n## The texts\n\nWhat Spark is asked, for each call above; in `merge`, `{p}` is the "
+        "column itself.\n",
+        *(_texts(call, entry) for call, entry in [*plain, *ignoring, *distinct, *typed]),
+    ]
+    return "".join(sections)
+
+
+def _args(entry: Accumulator) -> str:
+    if not entry.arity:
+        return "x, .."
+    names = "xyz"[: max(entry.arity)]
+    least = min(entry.arity)
+    shown = ", ".join(names[:least])
+    for place, name in enumerate(names[least:], start=least):
+        shown += f"[, {name} = {entry.constants[place - 1]}]"
+    return shown
+
+
+def _call(name: str, entry: Accumulator) -> str:
+    return f"{name}({_args(entry)})"
+
+
+def _table(entries: Iterable[tuple[str, Accumulator]]) -> list[str]:
+    lines = ["| call | NULL | a group keeps | result | exact |\n|---|---|---|---|---|\n"]
+    for call, entry in entries:
+        constants = " and ".join("xyz"[1 : max(entry.arity, default=1)]) if entry.constants else ""
+        result = entry.result + (f"; {constants} constant" if constants else "")
+        exact = "yes" if entry.exact else "sketch"
+        lines.append(f"| `{call}` | {entry.nulls} | {entry.state} | {result} | {exact} |\n")
+    return lines
+
+
+def _texts(call: str, entry: Accumulator) -> str:
+    lines = [f"\n### {call}\n\n```sql\n"]
+    for part in entry.parts:
+        lines.append(f"-- {part.name}\nupdate  {part.update}\nmerge   {part.merge}\n")
+    lines.append(f"evaluate  {entry.evaluate}\n")
+    if entry.decimal:
+        lines.append(f"of DECIMAL  {entry.decimal}\n")
+    lines.append("```\n")
+    return "".join(lines)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,313 @@
+"""The law of the table: any split of the rows, merged in any order, is as Spark's own aggregate."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession, functions
+
+from tidegate.plan.accumulator_table import ACCUMULATORS, DISTINCT, IGNORE_NULLS, TYPED
+from tidegate.plan.accumulators import (
+    PlannedAccumulator,
+    evaluation,
+    plan_accumulator,
+    row_aggregate,
+    type_family,
+)
+
+from .calls import SCHEMA, TYPES, Call, arguments, call, values
+
+NUMBERS = ("small", "big", "ratio", "single", "price", "exact", "wide", "pause")
+SORTED = "array_sort({})"
+
+
+def _first(function: str, only: str = "{filter}") -> list[Call]:
+    native = {"last": "max_by"}.get(function, "min_by")
+    return [
+        call(f"{function}({column})", f"{native}({column}, _order){only}", view)
+        for column, view in (("small", "{}"), ("map", "map_entries({})"), ("list", "{}"))
+    ]
+
+
+def _listed(column: str, view: str = "{}") -> Call:
+    native = (
+        f"transform(array_sort(collect_list(struct(_order.i, {column})) FILTER (WHERE {column} "
+        f"IS NOT NULL)), e -> e.{column})"
+    )
+    return call(f"collect_list({column})", native, view)
+
+
+PAIRS = (
+    "covar_pop covar_samp corr regr_count regr_avgx regr_avgy regr_sxx regr_syy regr_sxy "
+    "regr_slope regr_intercept regr_r2"
+).split()
+
+CALLS: tuple[Call, ...] = (
+    call("count(*)"),
+    call("count(*) FILTER (flag)"),
+    call("count(small)"),
+    call("count(small, word)"),
+    call("count(DISTINCT small)"),
+    call("count(DISTINCT ratio)"),
+    call("count(DISTINCT small, word)"),
+    call("count(DISTINCT word) FILTER (flag)"),
+    call("count_if(flag)"),
+    *(call(f"sum({column})") for column in NUMBERS),
+    *(call(f"avg({column})") for column in NUMBERS),
+    call("sum(price) FILTER (flag)"),
+    call("avg(exact) FILTER (flag)"),
+    *(call(f"sum(DISTINCT {column})") for column in NUMBERS),
+    *(call(f"avg(DISTINCT {column})") for column in NUMBERS if column != "wide"),
+    *(
+        call(f"{function}({distinct}{column})")
+        for function in ("min", "max")
+        for distinct in ("", "DISTINCT ")
+        for column in ("small", "word", "price", "list", "day")
+    ),
+    *_first("first"),
+    *_first("last"),
+    *_first("any_value"),
+    *(
+        call(f"{name}(word, true)", f"{by}(word, _order) FILTER (WHERE word IS NOT NULL)")
+        for name, by in (("first", "min_by"), ("last", "max_by"), ("any_value", "min_by"))
+    ),
+    call("last(word) FILTER (flag)", "max_by(word, _order){filter}"),
+    call("min_by(word, big)"),
+    call("max_by(map, ratio)", view="map_entries({})"),
+    call(
+        "min_by(big, small)",
+        "min_by(big, struct(small, _order)) FILTER (WHERE small IS NOT NULL)",
+    ),
+    call(
+        "max_by(big, small)",
+        "max_by(big, struct(small, -_order.i)) FILTER (WHERE small IS NOT NULL)",
+    ),
+    *(
+        call(f"{function}({distinct}flag)")
+        for function in ("bool_and", "bool_or")
+        for distinct in ("", "DISTINCT ")
+    ),
+    *(
+        call(text)
+        for text in (
+            "bit_and(small)",
+            "bit_or(small)",
+            "bit_xor(big)",
+            "bit_and(DISTINCT big)",
+            "bit_or(DISTINCT small)",
+        )
+    ),
+    *(
+        call(f"{function}({column})")
+        for function in "var_pop var_samp stddev_pop stddev_samp skewness kurtosis".split()
+        for column in ("small", "ratio", "ratio2", "price", "const")
+    ),
+    call("stddev_samp(ratio) FILTER (flag)"),
+    *(call(f"{function}(ratio, ratio2)") for function in PAIRS),
+    *(call(f"{function}(ratio, ratio2) FILTER (flag)") for function in ("covar_pop", "regr_r2")),
+    *(call(f"{name}(const, ratio)") for name in ("regr_r2", "regr_slope")),
+    *(call(f"{name}(ratio, const)") for name in ("regr_r2", "regr_slope")),
+    _listed("small"),
+    _listed("word"),
+    _listed("list"),
+    call("collect_list(map)", view="size({})"),
+    *(
+        call(f"{function}({column})", view=SORTED)
+        for function, column in (
+            ("collect_set", "small"),
+            ("collect_set", "list"),
+            ("collect_set", "ratio"),
+            ("collect_set", "DISTINCT word"),
+            ("collect_list", "DISTINCT word"),
+        )
+    ),
+    *(call(f"mode({column})", f"mode({column}, true)") for column in ("small", "word", "day")),
+    call("mode(small, true) FILTER (flag)"),
+    *(call(f"median({column})") for column in NUMBERS),
+    call("percentile(small, 0.25)"),
+    call("percentile(exact, 0.9) FILTER (flag)"),
+    *(
+        call(f"percentile_approx({column}, {share})")
+        for column, share in (
+            ("small", "0.25"),
+            ("big", "0.5"),
+            ("ratio", "0.9"),
+            ("single", "1.0"),
+            ("price", "0.0"),
+            ("day", "0.3"),
+            ("pause", "0.3"),
+        )
+    ),
+    call("percentile_approx(big, 0.5, 100) FILTER (flag)"),
+    *(
+        call(f"approx_count_distinct({column})", f"count(DISTINCT {column})")
+        for column in ("small", "ratio", "word", "list", "exact", "day")
+    ),
+    call("approx_count_distinct(big, 0.01) FILTER (flag)", "count(DISTINCT big){filter}"),
+    *(
+        call(f"approx_top_k({inside})", view=SORTED)
+        for inside in ("small, 20", "word", "day, 30, 1000")
+    ),
+    call("hll_sketch_agg(word)", view="hll_sketch_estimate({})"),
+    call("hll_sketch_agg(big, 14) FILTER (flag)", view="hll_sketch_estimate({})"),
+    call("theta_sketch_agg(word)", view="theta_sketch_estimate({})"),
+    call("theta_sketch_agg(big, 10) FILTER (flag)", view="theta_sketch_estimate({})"),
+)
+
+
+def test_every_entry_of_the_table_is_called() -> None:
+    plain = {c.aggregate.function for c in CALLS if not c.aggregate.distinct}
+    distinct = {c.aggregate.function for c in CALLS if c.aggregate.distinct}
+    known = {c.aggregate.function for c in CALLS if c.aggregate.args[1:] == ("true",)}
+    called = {
+        (c.aggregate.function, type_family(TYPES[c.text.split("(")[1].split(",")[0].rstrip(")")]))
+        for c in CALLS
+        if c.aggregate.function in TYPED and not c.aggregate.distinct and not c.aggregate.filter
+    }
+    assert ACCUMULATORS.keys() <= plain | {"theta_union_agg"}
+    assert DISTINCT.keys() <= distinct
+    assert IGNORE_NULLS.keys() <= known
+    for name, forms in TYPED.items():
+        for families, _ in forms:
+            assert any((name, family) in called for family in families)
+
+
+@pytest.fixture(scope="module")
+def interpreted(spark: SparkSession) -> Iterator[SparkSession]:
+    """Without code made for each query: for this many aggregates that takes long."""
+    settings = {
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.adaptive.enabled": "false",
+    }
+    before = {name: spark.conf.get(name) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    yield spark
+    for name, value in before.items():
+        spark.conf.set(name, str(value))
+
+
+@pytest.fixture(scope="module")
+def rows(interpreted: SparkSession) -> DataFrame:
+    """Groups of many rows, of two, of one, of none but NULLs, and one that FILTER empties."""
+    chance = random.Random(20260101)
+    sizes = {"many": 120, "two": 2, "one": 1, "filtered": 12}
+    groups = [(name, values(chance)) for name, size in sizes.items() for _ in range(size)]
+    flag = list(TYPES).index("flag")
+    groups = [
+        (name, (*row[:flag], False, *row[flag + 1 :]) if name == "filtered" else row)
+        for name, row in groups
+    ]
+    groups += [("nothing", (None,) * len(TYPES)) for _ in range(3)]
+    chance.shuffle(groups)
+    # Arrival decides on the order: all have one time.
+    data = [
+        (name, chance.randint(0, 5), chance.randint(0, 9), chance.randint(0, 2), (0, 0, i), *row)
+        for i, (name, row) in enumerate(groups)
+    ]
+    keys = "_k STRING, _p INT, _q INT, _part INT, _order STRUCT<t: BIGINT, b: BIGINT, i: BIGINT>"
+    frame = interpreted.createDataFrame(data, f"{keys}, {SCHEMA}")
+    return frame.repartition(3).cache()
+
+
+@dataclass(frozen=True)
+class Native:
+    """Spark's own answers: their types, and their values by group."""
+
+    types: dict[str, str]
+    answers: dict[str, dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def native(rows: DataFrame) -> Native:
+    """What Spark itself answers to every call."""
+    types: dict[str, str] = {}
+    answers: dict[str, dict[str, Any]] = {}
+    # Spark multiplies the rows for DISTINCT, so those calls are asked by themselves.
+    for distinct in (False, True):
+        calls = [c for c in CALLS if ("DISTINCT" in c.native) is distinct]
+        frame = rows.groupBy("_k").agg(
+            *(functions.expr(c.native).alias(c.aggregate.name) for c in calls)
+        )
+        types |= _types(frame)
+        for key, row in _answers(frame, calls).items():
+            answers.setdefault(key, {}).update(row)
+    return Native(types, answers)
+
+
+# The columns that split the rows, and those by which parts are merged before all are.
+SPLITS = ((True, ["_p"], [[]]), (False, ["_q", "_part"], [["_part"], []]))
+
+
+@pytest.mark.parametrize(("typed", "split", "levels"), SPLITS, ids=["at once", "in two levels"])
+def test_any_split_merged_in_any_order_is_as_spark_aggregates_all_rows(
+    rows: DataFrame,
+    native: Native,
+    typed: bool,
+    split: list[str],
+    levels: list[list[str]],
+) -> None:
+    planned = [plan_accumulator(c.aggregate, arguments(typed=typed)) for c in CALLS]
+    merged = rows.groupBy("_k", *split).agg(*_columns(planned, "update"))
+    for level in levels:
+        kept = merged.schema.toNullable()
+        merged = merged.groupBy("_k", *level).agg(*_columns(planned, "merge"))
+        # A column keeps its first type, as in the engine.
+        merged = merged.select(*(merged[name].cast(kept[name].dataType) for name in merged.columns))
+    evaluated = merged.selectExpr(
+        "_k",
+        *(
+            f"{evaluation(p, native.types[p.aggregate.name])} AS {p.aggregate.name}"
+            for p in planned
+        ),
+    )
+    assert _types(evaluated) == native.types
+    _assert_equal(_answers(evaluated), native.answers)
+
+
+def test_rows_kept_whole_give_the_same(rows: DataFrame, native: Native) -> None:
+    kept = rows.groupBy("_k").agg(
+        *(functions.expr(row_aggregate(c.aggregate)).alias(c.aggregate.name) for c in CALLS)
+    )
+    _assert_equal(_answers(kept), native.answers)
+
+
+def _columns(planned: list[PlannedAccumulator], what: str) -> list[Any]:
+    columns = {column.name: getattr(column, what) for p in planned for column in p.columns}
+    return [functions.expr(text).alias(name) for name, text in columns.items()]
+
+
+def _types(frame: DataFrame) -> dict[str, str]:
+    return {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+
+
+def _answers(frame: DataFrame, calls: Sequence[Call] = CALLS) -> dict[str, dict[str, Any]]:
+    viewed = frame.selectExpr(
+        "_k", *(f"{c.view.format(c.aggregate.name)} AS {c.aggregate.name}" for c in calls)
+    )
+    return {row["_k"]: row.asDict() for row in viewed.collect()}
+
+
+def _assert_equal(given: dict[str, dict[str, Any]], expected: dict[str, dict[str, Any]]) -> None:
+    assert given.keys() == expected.keys()
+    wrong = [
+        f"{c.text} of {key}: {given[key][c.aggregate.name]!r}, not {row[c.aggregate.name]!r}"
+        for key, row in expected.items()
+        for c in CALLS
+        if not _same(given[key][c.aggregate.name], row[c.aggregate.name])
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def _same(given: Any, expected: Any) -> bool:
+    if isinstance(given, list) and isinstance(expected, list):
+        return len(given) == len(expected) and all(map(_same, given, expected))
+    if isinstance(given, float) and isinstance(expected, float):
+        return math.isclose(given, expected, rel_tol=1e-9, abs_tol=1e-9)
+    return type(given) is type(expected) and given == expected
