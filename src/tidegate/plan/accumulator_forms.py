@@ -28,7 +28,9 @@ class Accumulator:
         arity: how many arguments it takes; empty: any number.
         constants: what the arguments after the first are when they are left out; given ones must be
             constants. Empty: all arguments are values of rows.
-        nulls: what it does with NULL. state: what a group keeps. result: the type of the result.
+        nulls: what it does with NULL.
+        state: what a group keeps.
+        result: the type of the result.
         exact: False for sketches.
     """
 
