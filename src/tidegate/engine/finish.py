@@ -65,7 +65,9 @@ class Finisher:
             closed = (
                 f"SELECT * FROM (SELECT /*+ REPARTITION(1) */ * FROM ({closed})) SORT BY {order}"
             )
-        return over(groups, f"SELECT {items} FROM ({closed})")
+        # select("*") makes the analyzed plan part of the frame, where Spark looks for what is observed;
+        # a statement alone only names the view.
+        return over(groups, f"SELECT {items} FROM ({closed})").select("*")
 
     @property
     def drops_rows(self) -> bool:

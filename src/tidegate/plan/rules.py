@@ -23,12 +23,7 @@ from tidegate.plan.statement import Aggregate
 from tidegate.plan.windows import (
     WINDOW_KINDS,
     Count,
-    Cumulate,
-    Hopping,
-    Session,
-    Sliding,
     State,
-    Tumbling,
     Window,
 )
 
@@ -98,8 +93,7 @@ def runnable(plan: PhysicalPlan) -> str | None:
     return None
 
 
-# The windows that the engine runs, and the settings that it does not follow yet.
-RUN_WINDOWS: tuple[type, ...] = (Tumbling, Hopping, Cumulate, Session, State, Count, Sliding)
+# The settings that the engine does not follow yet.
 SETTINGS_NOT_YET_RUN: tuple[tuple[str, Callable[[Settings], object]], ...] = (
     ("shard", lambda settings: settings.shard),
     ("dedup_key", lambda settings: settings.dedup_key),
@@ -107,15 +101,6 @@ SETTINGS_NOT_YET_RUN: tuple[tuple[str, Callable[[Settings], object]], ...] = (
     ("max_groups", lambda settings: settings.max_groups),
     ("max_rows_per_group", lambda settings: settings.max_rows_per_group),
 )
-
-
-def _window_kind(plan: PhysicalPlan) -> str | None:
-    window = plan.watermark.window
-    return (
-        None
-        if isinstance(window, RUN_WINDOWS)
-        else f"{WINDOW_KINDS[type(window)].capitalize()} windows are"
-    )
 
 
 def _setting(plan: PhysicalPlan) -> str | None:
@@ -126,7 +111,4 @@ def _setting(plan: PhysicalPlan) -> str | None:
 
 
 # Each returns the start of the sentence, or None. An entry goes when the engine can do it.
-NOT_YET_RUN: tuple[Callable[[PhysicalPlan], str | None], ...] = (
-    _window_kind,
-    _setting,
-)
+NOT_YET_RUN: tuple[Callable[[PhysicalPlan], str | None], ...] = (_setting,)
