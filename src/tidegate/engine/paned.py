@@ -6,7 +6,6 @@ panes of the windows that are due, spreads each over those windows, and merges.
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -60,9 +59,12 @@ class PaneOperator:
         if not due:
             return Closed(segments=live)
         state = store.read_segments(due, self.state_schema)
+        assert closing.bound_us is not None, "without a bound nothing is due"
         last_us = max(self.grid.last_end(segment.last_us) for segment in due)
-        upto_us = min(last_us, closing.bound_us or last_us)
-        after_us = max(min(segment.first_us for segment in due), closing.before_us or -sys.maxsize)
+        upto_us = min(last_us, closing.bound_us)
+        after_us = min(segment.first_us for segment in due)
+        if closing.before_us is not None:
+            after_us = max(after_us, closing.before_us)
         windows = self.due_windows("{frame}", after_us, upto_us)
         groups, numbers = observed(
             over(state, self.shape.groups(windows, self.grid)),
