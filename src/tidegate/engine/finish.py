@@ -65,8 +65,8 @@ class Finisher:
             closed = (
                 f"SELECT * FROM (SELECT /*+ REPARTITION(1) */ * FROM ({closed})) SORT BY {order}"
             )
-        # select("*") makes the analyzed plan part of the frame, where Spark looks for what is observed;
-        # a statement alone only names the view.
+        # select("*") makes the analyzed plan part of the frame, where Spark looks for what is
+        # observed; a statement alone only names the view.
         return over(groups, f"SELECT {items} FROM ({closed})").select("*")
 
     @property
