@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions
 
+from tidegate.engine.frames import not_after
 from tidegate.engine.ingest import Intake, take_in
 from tidegate.engine.manifest import Segment
 from tidegate.engine.observe import observed
@@ -60,7 +61,7 @@ class SessionOperator:
         placed = self.shape.place(rows, self.plan, start)
         suspect = None
         if start.bound_us is not None:
-            suspect = f"{LAST_TIME} < {start.bound_us - self.gap_us}L"
+            suspect = not_after(LAST_TIME, start.bound_us - self.gap_us - 1)
         # No row is late for some of its windows and not for others, so that count has room for the
         # suspects.
         intake = Intake(shape=self.shape, time=f"IF({KEPT}, {LAST_TIME}, NULL)", partial=suspect)
@@ -81,10 +82,9 @@ class SessionOperator:
         (batch,) = ingested.segments
         due_us = start.bound_us - self.gap_us
         suspects = store.read_segments([batch], self.state_schema).where(f"{LAST} < {due_us}L")
+        due = _DueSpans(spans=suspects, segments=(batch,), due_us=due_us)
         may_touch = [segment for segment in (batch, *state) if segment.last_us >= due_us]
-        settled = self._settle(
-            _suspects_name(start.epoch), _DueSpans(spans=suspects, due_us=due_us), may_touch, store
-        )
+        settled = self._settle(_suspects_name(start.epoch), due, may_touch, store)
         counts = ingested.counts
         late = settled.ended_rows
         counts = replace(
@@ -104,7 +104,10 @@ class SessionOperator:
         if closing.before_us is not None:
             spans = spans.where(f"{LAST} >= {closing.before_us - self.gap_us}L")
         settled = self._settle(
-            f"{closing.epoch}-carried", _DueSpans(spans=spans, due_us=due_us), open_, store
+            f"{closing.epoch}-carried",
+            _DueSpans(spans=spans, segments=due, due_us=due_us),
+            open_,
+            store,
         )
         open_ = settled.tightened(open_)
         carried = (settled.segment,) if settled.segment.rows else ()
@@ -115,6 +118,7 @@ class SessionOperator:
             segments=(*open_, *carried),
             groups=self.shape.groups(ended.where(f"{LAST} < {due_us}L")),
             windows=lambda: settled.ended,
+            rows=(lambda: settled.ended) if self.shape.aggregated else None,
             spent=(settled.segment,),
         )
 
@@ -194,13 +198,14 @@ class SessionOperator:
         What is written has the bounds of whole sessions: those that reach ``due_us`` go on, the
         others have ended.
         """
+        store.set_tasks_for([*due.segments, *may_touch])
         near, seen = None, None
         if may_touch:
             touching = store.read_segments(may_touch, self.state_schema)
             live = touching.where(f"{LAST} >= {due.due_us}L").select(*self.shape.keys, FIRST, LAST)
             watched, seen = observed(live, {"next": f"min({LAST})"})
             near = watched.where(f"{FIRST} < {due.due_us + self.gap_us}L")
-        goes_on = f"{LAST} >= {due.due_us}L"
+        goes_on = f"NOT ({not_after(LAST, due.due_us - 1)})"
         chained, numbers = observed(
             self.shape.chained(due.spans, near),
             {
@@ -231,9 +236,10 @@ class SessionOperator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _DueSpans:
-    """Spans with a ``_last`` before ``due_us``."""
+    """Spans of segments, those with a ``_last`` before ``due_us``."""
 
     spans: DataFrame
+    segments: Sequence[Segment]
     due_us: int
 
 
