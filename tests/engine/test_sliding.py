@@ -59,7 +59,7 @@ def test_panes_cover_what_is_shared_and_are_few(
     assert len({pane.range.start_us for pane in panes}) == len(panes)
     if widths(reach.us)[-1] > 1:
         count = sum((p.range.end_us - p.range.start_us) // p.width_us for p in panes)
-        assert count <= 2 * (2 * 15 * 2 + 16)
+        assert count <= 2 * (2 * 7 * 2 + 16)
 
 
 @pytest.mark.parametrize("name", sorted(ACCUMULATORS))

@@ -87,9 +87,10 @@ class FramedRows:
         self, segments: list[Segment], due: Due, store: StateStore, watch: Watch
     ) -> DataFrame:
         parts = Parts.of(self.reach, *due.bounds)
-        rows = _rows(store.read_segments(segments, self.state_schema), parts.whole)
+        edges = _meeting(segments, parts.whole)
+        rows = _rows(store.read_segments(edges, self.state_schema), parts.whole)
         partials = self._partials(rows, due)
-        shared = [s for s in segments if any(_meets(s, each) for each in parts.shared)]
+        shared = _meeting(segments, parts.shared)
         fresh = [segment for segment in shared if segment.level == 0]
         merged = [segment for segment in shared if segment.level > 0]
         if fresh:
@@ -192,7 +193,8 @@ def framed_rows(
     partials = rows.groupBy().agg(*shape._updates(), _present()).drop(PRESENT)
     fields = [*shape.kept(rows).schema.fields, *partials.schema.fields]
     return replace(
-        shape, state_schema=StructType([StructField(f.name, f.dataType) for f in fields])
+        shape,
+        state_schema=StructType([StructField(f.name, f.dataType) for f in fields]).toNullable(),
     )
 
 
@@ -252,5 +254,9 @@ def _in(range_: Range) -> str:
     return f"({TIME} >= {range_.start_us}L AND {TIME} < {range_.end_us}L)"
 
 
-def _meets(segment: Segment, range_: Range) -> bool:
-    return segment.first_us < range_.end_us and segment.last_us >= range_.start_us
+def _meeting(segments: list[Segment], ranges: tuple[Range, ...]) -> list[Segment]:
+    return [
+        segment
+        for segment in segments
+        if any(segment.first_us < r.end_us and segment.last_us >= r.start_us for r in ranges)
+    ]

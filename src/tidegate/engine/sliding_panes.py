@@ -12,8 +12,8 @@ from tidegate.engine.sliding_rows import Reach
 from tidegate.time import floor_to
 
 # The narrowest pane is this part of the reach; each wider one is FANOUT times as wide.
-NARROWEST = 4096
-FANOUT = 16
+NARROWEST = 1024
+FANOUT = 8
 WIDTHS = 3
 
 
