@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tidegate
+from tidegate.engine.carried import MOST_SEGMENTS, SMALL_ROWS, OrderedState, ordered_state
+from tidegate.engine.manifest import Segment
+from tidegate.engine.operator import Closing
 from tidegate.errors import QueryError
 
 if TYPE_CHECKING:
@@ -119,3 +122,59 @@ def test_keys_that_do_not_split_the_machine_are_warned_of_once(
     (record,) = caplog.records
     assert "GROUP BY k does not split the state window" in record.message
     assert "statewindow(v = 7, v = 8) OVER (PARTITION BY k)" in record.message
+
+
+def segment(name: str, *, rows: int, level: int = 0, times: tuple[int, int] = (0, 9)) -> Segment:
+    first_us, last_us = times
+    return Segment(name=name, level=level, first_us=first_us, last_us=last_us, rows=rows)
+
+
+@pytest.mark.parametrize(
+    ("log", "batch", "anew"),
+    [
+        ([], 1, True),
+        ([SMALL_ROWS], 1, True),
+        ([SMALL_ROWS + 1], 1, False),
+        ([3 * SMALL_ROWS, SMALL_ROWS], 1, False),
+        ([3 * SMALL_ROWS, SMALL_ROWS], 2 * SMALL_ROWS, True),
+        ([3 * SMALL_ROWS, SMALL_ROWS, 2 * SMALL_ROWS], 1, True),
+        ([3 * SMALL_ROWS, *[1] * (MOST_SEGMENTS - 1)], 1, True),
+    ],
+    ids=["none", "small", "large", "some", "large batch", "as much again", "many pieces"],
+)
+def test_what_is_carried_is_written_anew_when_that_is_cheap(
+    log: list[int], batch: int, anew: bool
+) -> None:
+    carried = tuple(segment(f"{i}-carried", rows=n, level=-1 - i) for i, n in enumerate(log))
+    state = OrderedState(carried=carried, due=(segment("9", rows=batch),), waiting=())
+    assert state.is_small is anew
+    assert state.next_level == -1 - len(log)
+
+
+def test_a_segment_is_due_while_the_bound_passes_it_and_waits_until_it_has() -> None:
+    names = {
+        bound_us: ordered_state(
+            Closing(
+                epoch=1,
+                before_us=before_us,
+                bound_us=bound_us,
+                segments=(
+                    segment("0", rows=3, times=(10, 19)),
+                    segment("1", rows=3, times=(15, 29)),
+                    segment("0-carried", rows=1, level=-1, times=(1, 5)),
+                ),
+            ),
+            event_time=True,
+        )
+        for before_us, bound_us in ((None, 10), (10, 15), (15, 20))
+    }
+    assert {bound: [s.name for s in state.due] for bound, state in names.items()} == {
+        10: [],
+        15: ["0"],
+        20: ["0", "1"],
+    }
+    assert {bound: [s.name for s in state.waiting] for bound, state in names.items()} == {
+        10: ["0", "1"],
+        15: ["0", "1"],
+        20: ["1"],
+    }

@@ -87,8 +87,11 @@ def test_windows_by_the_order_of_rows_are_those_of_the_oracle(
     query: str, script: list[tuple[Row, ...]], spark: SparkSession
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        # Waiting rows are merged as soon as two batches have brought some.
+        # Waiting rows are merged as soon as two batches have brought some, and what is carried is
+        # appended to its log however small that is.
         patch.setattr("tidegate.engine.step.MERGE_FACTOR", 2)
+        patch.setattr("tidegate.engine.carried.SMALL_ROWS", 0)
+        patch.setattr("tidegate.engine.carried.SMALL_TIMES", 0)
         expected = answers(OracleEngine(case(query)), script)
         assert answers(SparkRuns(spark=spark).factory()(case(query)), script) == expected
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tidegate.engine.ordered import CLOSES, RUNNING, STANDS, WHOLE, WINDOW, Partition
+from tidegate.engine.carried import NEW
+from tidegate.engine.ordered import CLOSES, RUNNING, STANDS, STOOD, WHOLE, WINDOW, Partition
 
 # BIGINT, from 1: the number of a row in its partition, NULL in the state until it is released.
 ORDINAL = "_ordinal"
@@ -37,30 +38,45 @@ class CountScan:
         return {ORDINAL: "CAST(NULL AS BIGINT)"}
 
     def scanned(self, rows: str, partition: Partition) -> str:
-        # Carried rows are before all others of their partition, and their numbers have no gap.
-        skipped = f"coalesce({partition.scan(f'first({CARRIED_ORDINAL})', RUNNING)} - 1, 0)"
+        # Carried rows are before all others of their partition, the last one among them.
         reached_before = f"coalesce({partition.scan(f'max({CARRIED_ORDINAL})', WHOLE)}, 0)"
+        held, new = (
+            partition.scan(f"count_if({condition})", WHOLE) for condition in (f"NOT {NEW}", NEW)
+        )
+        place = f"{partition.scan('row_number()', RUNNING)} - {held}"
         numbered = (
-            f"SELECT *, {partition.scan('row_number()', RUNNING)} + {skipped} AS {ORDINAL}, "
-            f"{partition.scan('count(1)', WHOLE)} + {skipped} AS {REACHED}, "
+            f"SELECT *, {place} AS _place, {new} AS _released, "
             f"{reached_before} AS {REACHED_BEFORE} "
             f"FROM (SELECT * EXCEPT ({ORDINAL}), {ORDINAL} AS {CARRIED_ORDINAL} FROM ({rows}))"
         )
+        counted = (
+            f"SELECT *, IF({NEW}, {REACHED_BEFORE} + _place, {CARRIED_ORDINAL}) AS {ORDINAL}, "
+            f"{REACHED_BEFORE} + _released AS {REACHED} FROM ({numbered})"
+        )
         ends = f"{ORDINAL} % {self.every} = 0"
         return (
-            f"SELECT *, {ORDINAL} > {REACHED_BEFORE} AND {ends} AS {CLOSES}, "
-            f"{ORDINAL} = {REACHED} AND NOT ({ends}) AS {STANDS} FROM ({numbered})"
+            f"SELECT *, {NEW} AND {ends} AS {CLOSES}, "
+            f"{ORDINAL} = {REACHED} AND NOT {ends} AS {STANDS}, "
+            f"NOT {NEW} AND {ORDINAL} = {REACHED_BEFORE} AND NOT {ends} AS {STOOD} FROM ({counted})"
         )
 
     def closed(self, scanned: str, *, end: bool) -> str:
         if self.count == self.every:
             window = f"({ORDINAL} - 1) div {self.count}"
-            condition = "true" if end else f"NOT ({self._is_left()})"
-            return f"SELECT *, {window} AS {WINDOW} FROM ({scanned}) WHERE {condition}"
+            ended = "true" if end else f"NOT {self._is_left()}"
+            return (
+                f"SELECT *, {window} AS {WINDOW} FROM ({scanned}) "
+                f"WHERE {window} >= {REACHED_BEFORE} div {self.count} AND {ended}"
+            )
         return f"SELECT *, explode({self._windows(end=end)}) AS {WINDOW} FROM ({scanned})"
 
     def carried(self, scanned: str) -> str:
         return f"SELECT * FROM ({scanned}) WHERE {self._is_left()}"
+
+    def appended(self, scanned: str) -> str:
+        # The last row says where the count stands, also when it has filled a window.
+        wanted = f"{self._is_left()} OR {ORDINAL} = {REACHED}"
+        return f"SELECT * FROM ({scanned}) WHERE {NEW} AND ({wanted})"
 
     def _windows(self, *, end: bool) -> str:
         """The windows of a row that end now and did not before; with gaps it may have none."""
@@ -76,7 +92,7 @@ class CountScan:
         return f"concat({windows}, IF({left}, array({REACHED} div {self.every} + 1), array()))"
 
     def _is_left(self) -> str:
-        """The rows that a coming window shows, and one at least that knows the number."""
+        """The rows that a coming window may show."""
         if self.count == self.every:
-            return f"{ORDINAL} > {REACHED} - {REACHED} % {self.count}"
-        return f"{ORDINAL} > {REACHED} - {self.count}"
+            return f"({ORDINAL} > {REACHED} - {REACHED} % {self.count})"
+        return f"({ORDINAL} > {REACHED} - {self.count})"

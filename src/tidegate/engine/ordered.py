@@ -4,23 +4,24 @@ A row *waits* in the segment of its batch until the bound has passed its time. I
 and joins, in (time, arrival) order, what its partition has *carried*: the rows that a coming window
 will show. In processing time no row waits.
 
-    batch rows --> waiting segments --(bound passes _t)--> released --+
-                                                                      +--> scan --> closed windows
-                   carried segment ----------------------------------+      |
-                          ^                                                  v
-                          +-------------------------------------------- still open
+    batch rows --> waiting segments --(the bound passes _t)--> released --+
+                                                                          +--> scan --> windows
+                   carried segments --------------------------------------+      |
+                          ^                                                      v
+                          +------------------------------------------------ still open
 
 The scan is a chain of Spark's running window functions over the partition. A close that releases
-rows writes the carried segment anew, whole: it costs the open rows of all partitions. One that
-releases none touches nothing.
+no row touches nothing of this; see ``carried`` for what one costs that does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Protocol
 
+from tidegate.engine.carried import NEW, OrderedState, is_carried, ordered_state, touched
 from tidegate.engine.frames import over
 from tidegate.engine.ingest import Intake, take_in
 from tidegate.engine.observe import observed
@@ -39,14 +40,12 @@ if TYPE_CHECKING:
     from tidegate.engine.state import StateStore
     from tidegate.plan.physical import PhysicalAggregation, PhysicalPlan
 
-# The level of the one segment of carried rows: it is written anew, never merged with others.
-CARRIED = -1
-
 # BIGINT, the number of a window in its partition; LAST is the order of the row that ended it.
 WINDOW, LAST = "_window", "_last"
 
-# BOOLEAN, of a scanned row: a window ends with it; it stands for a window that is still open.
-CLOSES, STANDS = "_closes", "_stands"
+# BOOLEAN, of a scanned row: a window ends with it now; it stands for a window that is open after
+# the close, or was before it.
+CLOSES, STANDS, STOOD = "_closes", "_stands", "_stood"
 
 # The one partition of a window without OVER. A column of the state, because Spark warns in every
 # batch of a window function without a partition.
@@ -72,16 +71,22 @@ class Scan(Protocol):
         """The columns that the scan needs in the state, as Spark SQL over prepared rows."""
 
     def scanned(self, rows: str, partition: Partition) -> str:
-        """Return carried and released rows with ``_closes``, ``_stands`` and columns of its own."""
+        """Return rows, carried and ``_new``, with ``_closes``, ``_stands``, ``_stood`` and its own.
+
+        What is carried may have ended before; some of it may be missing then.
+        """
 
     def closed(self, scanned: str, *, end: bool) -> str:
-        """Return scanned rows once for each closed window they are in, with ``_window``.
+        """Return scanned rows once for each window that closes now, with ``_window``.
 
         At the end of the stream open windows are among them.
         """
 
     def carried(self, scanned: str) -> str:
         """Return the scanned rows that a coming window may show."""
+
+    def appended(self, scanned: str) -> str:
+        """Return those of them that are new, and rows that say what has ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,31 +195,51 @@ class OrderedOperator:
         return take_in(self.shape.place(rows, start), intake, start, store)
 
     def close(self, closing: Closing, store: StateStore) -> Closed:
-        carried = tuple(s for s in closing.segments if s.level == CARRIED)
-        waiting = _still_waiting(closing)
+        state = ordered_state(closing, event_time=self.shape.event_time)
         end = closing.drain or (closing.flush and self.shape.scan.flushes)
-        due = self._due(closing)
-        if not due and not (end and carried):
-            return Closed(segments=(*waiting, *carried))
-        rows = self._released(due, carried, closing, store)
+        if not state.due and not (end and state.carried):
+            return Closed(segments=(*state.waiting, *state.carried))
         if end:
-            return self._closed(rows, waiting, end=True)
+            rows = self._rows(state, closing, store, whole=True)
+            return self._closed(rows, state.waiting, end=True)
+        whole = state.is_small or self.shape.partition.columns == (ALL,)
+        rows = self._rows(state, closing, store, whole=whole)
+        log, closes = self._log(
+            rows, replace(state, carried=()) if whole else state, closing, store
+        )
+        left = (*state.waiting, *log)
+        return self._closed(rows, left, end=False) if closes else Closed(segments=left)
+
+    def _log(
+        self, rows: DataFrame, state: OrderedState, closing: Closing, store: StateStore
+    ) -> tuple[tuple[Segment, ...], bool]:
+        """Write what is carried from now on; return the log, and whether a window closes."""
+        scan, anew = self.shape.scan, not state.carried
         scanned, numbers = observed(
             over(rows, self.shape.scanned(FRAME)),
-            {"closing": f"count_if({CLOSES})", "open": f"count_if({STANDS})"},
+            {
+                "closing": f"count_if({CLOSES})",
+                "open": f"count_if({STANDS})",
+                "before": f"count_if({STOOD})",
+            },
         )
-        names = ", ".join(self.shape.names)
-        left = over(scanned, f"SELECT {names} FROM ({self.shape.scan.carried(FRAME)})")
-        segment = store.write_counted(f"{closing.epoch}-carried", CARRIED, left, self.bounds())
-        if segment is not None:
-            waiting = (*waiting, replace(segment, windows=numbers()["open"]))
-        if not numbers()["closing"]:
-            return Closed(segments=waiting)
-        return self._closed(rows, waiting, end=False)
+        left = scan.carried(FRAME) if anew else scan.appended(FRAME)
+        segment = store.write_counted(
+            f"{closing.epoch}-carried",
+            state.next_level,
+            over(scanned, f"SELECT {', '.join(self.shape.names)} FROM ({left})"),
+            self.bounds(),
+        )
+        seen = numbers()
+        if segment is None:
+            return state.carried, bool(seen["closing"])
+        # In a log the numbers of open windows add up.
+        windows = seen["open"] - (0 if anew else seen["before"])
+        return (*state.carried, replace(segment, windows=windows)), bool(seen["closing"])
 
     def final_groups(self, rows: DataFrame, start: BatchStart) -> DataFrame:
         """Return the groups of all windows of prepared rows, as if the stream ended with them."""
-        kept = self.shape.kept(self.shape.place(rows, start))
+        kept = self.shape.kept(self.shape.place(rows, start)).selectExpr("*", f"true AS {NEW}")
         closed = self.shape.scan.closed(self.shape.scanned(FRAME), end=True)
         return over(kept, self.shape.groups(self.shape.bounded(closed)))
 
@@ -225,7 +250,7 @@ class OrderedOperator:
         return f"min({TIME})", f"max({TIME})"
 
     def end_of_all(self, segments: tuple[Segment, ...]) -> int | None:
-        return max((s.last_us + 1 for s in segments if s.level != CARRIED), default=None)
+        return max((s.last_us + 1 for s in segments if not is_carried(s)), default=None)
 
     def judge(
         self, rows: DataFrame, start: BatchStart, written: tuple[Segment, ...], store: StateStore
@@ -242,42 +267,27 @@ class OrderedOperator:
         del bound_us
         return sum(segment.windows for segment in segments)
 
-    def _due(self, closing: Closing) -> tuple[Segment, ...]:
-        """The segments that may hold rows that are released now."""
-        bound_us, before_us = closing.bound_us, closing.before_us
-        if bound_us is None:
-            return ()
-        # In processing time a segment is used up by the batch that wrote it.
-        after_us = before_us if self.shape.event_time else None
-        return tuple(
-            segment
-            for segment in closing.segments
-            if segment.level != CARRIED
-            and (segment.first_us if after_us is None else max(segment.first_us, after_us))
-            < bound_us
-        )
-
-    def _released(
-        self,
-        due: tuple[Segment, ...],
-        carried: tuple[Segment, ...],
-        closing: Closing,
-        store: StateStore,
+    def _rows(
+        self, state: OrderedState, closing: Closing, store: StateStore, *, whole: bool
     ) -> DataFrame:
-        """Return the rows that are released now, and those that are carried."""
-        if self.shape.partition.columns == (ALL,):
+        """Return the rows that are released now, and what is carried: all, or what they touch."""
+        partition = self.shape.partition.columns
+        if partition == (ALL,):
             store.set_tasks(1)
         else:
-            store.set_tasks_for([*due, *carried])
-        frames = [store.read_segments(carried, self.state_schema)] if carried else []
-        if due:
-            rows = store.read_segments(due, self.state_schema).where(
-                f"{TIME} < {closing.bound_us}L"
-            )
+            store.set_tasks_for([*state.due, *(state.carried if whole else ())])
+        frames = []
+        if state.due:
+            rows = store.read_segments(state.due, self.state_schema)
+            rows = rows.where(f"{TIME} < {closing.bound_us}L")
             if self.shape.event_time and closing.before_us is not None:
                 rows = rows.where(f"{TIME} >= {closing.before_us}L")
-            frames.append(rows)
-        return frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
+            frames.append(rows.selectExpr("*", f"true AS {NEW}"))
+        if state.carried:
+            rows = store.read_segments(state.carried, self.state_schema)
+            rows = rows if whole else touched(rows, frames[0], partition)
+            frames.append(rows.selectExpr("*", f"false AS {NEW}"))
+        return reduce(lambda some, more: some.unionByName(more), frames)
 
     def _closed(self, rows: DataFrame, left: tuple[Segment, ...], *, end: bool) -> Closed:
         # The rows are scanned once more than the carried segment asked for: most batches of a state
@@ -291,13 +301,3 @@ class OrderedOperator:
             groups=over(bounded, self.shape.groups(FRAME)),
             windows=lambda: int(numbers()["windows"]),
         )
-
-
-def _still_waiting(closing: Closing) -> tuple[Segment, ...]:
-    """The segments that hold rows which are not released yet."""
-    return tuple(
-        segment
-        for segment in closing.segments
-        if segment.level != CARRIED
-        and (closing.bound_us is None or segment.last_us >= closing.bound_us)
-    )

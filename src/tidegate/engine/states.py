@@ -12,7 +12,8 @@ functions. A third numbers the windows.
 
 The rows of a machine that is active are carried. Their first row started it and no later one
 emitted, so scanning them again leads to the same state, and nothing else need be remembered; a
-machine that is inactive leaves no rows.
+machine that is inactive leaves no rows. Where rows are appended to a log, the row that emitted is
+too, and does so again when it is scanned.
 """
 
 from __future__ import annotations
@@ -23,7 +24,17 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from tidegate.engine.ordered import BEFORE, CLOSES, RUNNING, STANDS, WHOLE, WINDOW, Partition
+from tidegate.engine.carried import NEW
+from tidegate.engine.ordered import (
+    BEFORE,
+    CLOSES,
+    RUNNING,
+    STANDS,
+    STOOD,
+    WHOLE,
+    WINDOW,
+    Partition,
+)
 from tidegate.engine.prepare import EMIT, OPEN
 
 if TYPE_CHECKING:
@@ -55,23 +66,36 @@ class StateScan:
         starts, emits = f"(NOT _active AND {OPEN})", f"(_active AND {EMIT})"
         started = partition.scan(f"count_if{starts}", RUNNING)
         emitted = partition.scan(f"count_if{emits}", WHOLE)
+        before = partition.scan(f"count_if({emits} AND NOT {NEW})", WHOLE)
         machines = (
             f"SELECT *, {active} AS _active FROM (SELECT *, {turned} AS _turned FROM ({rows}))"
         )
         kept = (
-            f"SELECT *, {started} AS {WINDOW}, {emitted} AS _emitted FROM ({machines}) "
-            f"WHERE _active OR {OPEN}"
+            f"SELECT *, {started} AS {WINDOW}, {emitted} AS _emitted, {before} AS _emitted_before "
+            f"FROM ({machines}) WHERE _active OR {OPEN}"
         )
         return (
-            f"SELECT *, {emits} AS {CLOSES}, {starts} AND {WINDOW} > _emitted AS {STANDS} "
-            f"FROM ({kept})"
+            f"SELECT *, {emits} AND {NEW} AS {CLOSES}, "
+            f"{starts} AND {WINDOW} > _emitted AS {STANDS}, "
+            f"{starts} AND NOT {NEW} AND {WINDOW} > _emitted_before AS {STOOD} FROM ({kept})"
         )
 
     def closed(self, scanned: str, *, end: bool) -> str:
-        return scanned if end else f"SELECT * FROM ({scanned}) WHERE {WINDOW} <= _emitted"
+        condition = f"{WINDOW} > _emitted_before" + ("" if end else f" AND {WINDOW} <= _emitted")
+        return f"SELECT * FROM ({scanned}) WHERE {condition}"
 
     def carried(self, scanned: str) -> str:
         return f"SELECT * FROM ({scanned}) WHERE {WINDOW} > _emitted"
+
+    def appended(self, scanned: str) -> str:
+        # The last row that emitted makes the machine inactive whatever is carried before it; by
+        # itself it must not open.
+        open_again = f"{OPEN} AND {WINDOW} > _emitted"
+        wanted = f"{WINDOW} > _emitted OR ({CLOSES} AND {WINDOW} = _emitted)"
+        return (
+            f"SELECT * EXCEPT ({OPEN}), {open_again} AS {OPEN} FROM ({scanned}) "
+            f"WHERE {NEW} AND ({wanted})"
+        )
 
 
 def warn_of_keys(plan: PhysicalPlan, window: State) -> None:
