@@ -321,15 +321,15 @@ class CaseStepper:
         self._side: list[SideRecord] = []
         sinks = {kind: CallbackSink(self._take_side) for kind in ("late", "error")}
         outlets = _outlets(CallbackSink(self._take_rows), sinks)
-        rows = query._prepare(query._empty_sources(), keep_rows=True, clock_sql="0L")
+        rows = query._prepare(query._empty_sources(), keep_rows=True)
         self._stepper = Stepper(query._job(rows, outlets, partitions), checkpoint, query.spark)
 
     def batch(self, frame: DataFrame, clock_us: int) -> Outcome:
         """Run the step of the next batch on rows of the stream at a clock."""
         name = self._query.physical.query.source.name
         sources = {**self._query._empty_sources(), name: frame}
-        rows = self._query._prepare(sources, keep_rows=True, clock_sql=f"{clock_us}L")
-        return self._outcome(self._stepper.run(self._next, rows))
+        rows = self._query._prepare(sources, keep_rows=True)
+        return self._outcome(self._stepper.run(self._next, rows, clock_us))
 
     def clock(self, clock_us: int) -> Outcome:
         """Let time pass without rows."""

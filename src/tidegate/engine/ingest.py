@@ -9,7 +9,7 @@ from tidegate.engine.faults import fault_point
 from tidegate.engine.manifest import Segment
 from tidegate.engine.observe import observed
 from tidegate.engine.operator import Ingested
-from tidegate.engine.partials import KEPT, LAST_CLOCK, LAST_TIME, ROWS
+from tidegate.engine.partials import FALLBACKS, KEPT, ROWS, SEEN_TIME
 from tidegate.engine.prepare import FATE, UNTIMED, BatchStart, Fate
 from tidegate.engine.report import Counts
 
@@ -53,11 +53,15 @@ class Intake:
 def take_in(placed: DataFrame, intake: Intake, start: BatchStart, store: StateStore) -> Ingested:
     """Write placed rows as the segment of an epoch; a batch that keeps nothing leaves none."""
     fault_point("before_segment", start.epoch)
-    store.set_tasks()
-    watched, numbers = observed(placed, _numbers(intake))
+    store.set_tasks_for_batch()
+    expressions = _numbers(intake)
+    if FALLBACKS in placed.columns:
+        expressions["fallbacks"] = f"sum(IF({_kept_sql(intake)}, {FALLBACKS}, 0))"
+    watched, numbers = observed(placed, expressions)
     name = str(start.epoch)
     store.write_segment(name, intake.shape.kept(watched))
     seen = numbers()
+    store.batch_rows = seen["groups"]
     if not seen["groups"]:
         store.delete_segment(name)
     fault_point("after_segment", start.epoch)
@@ -66,12 +70,11 @@ def take_in(placed: DataFrame, intake: Intake, start: BatchStart, store: StateSt
 
 def _numbers(intake: Intake) -> dict[str, str]:
     """What to observe: few expressions, since each is computed for every state row of the batch."""
-    kept = KEPT if intake.late is None else f"({KEPT} AND NOT ({intake.late}))"
+    kept = _kept_sql(intake)
     numbers = {
         "groups": f"count_if({kept})",
         "rows": f"sum(IF({kept}, {ROWS}, 0))",
-        "time": f"max(IF({FATE} NOT IN ({_list(UNTIMED)}), {LAST_TIME}, NULL))",
-        "clock": f"max({LAST_CLOCK})",
+        "time": f"max(IF({FATE} NOT IN ({_list(UNTIMED)}), {SEEN_TIME}, NULL))",
         "first": f"min({_if(kept, intake)})",
         "last": f"max({_if(kept, intake)})",
     }
@@ -85,6 +88,10 @@ def _numbers(intake: Intake) -> dict[str, str]:
     if intake.partial is not None:
         numbers["partial"] = f"sum(IF({kept} AND {intake.partial}, {ROWS}, 0))"
     return numbers
+
+
+def _kept_sql(intake: Intake) -> str:
+    return KEPT if intake.late is None else f"({KEPT} AND NOT ({intake.late}))"
 
 
 def _if(kept: str, intake: Intake) -> str:
@@ -116,6 +123,7 @@ def _ingested(name: str, seen: dict[str, Any]) -> Ingested:
         filtered=rows[Fate.FILTERED],
         outside_windows=rows[Fate.OUTSIDE_WINDOWS],
         partial=seen.get("partial") or 0,
+        processing_time_fallback=seen.get("fallbacks") or 0,
     )
     segment = (
         Segment(
@@ -128,5 +136,4 @@ def _ingested(name: str, seen: dict[str, Any]) -> Ingested:
         segments=(segment,) if segment else (),
         counts=counts,
         event_time_us=seen["time"],
-        clock_us=seen["clock"],
     )

@@ -37,13 +37,11 @@ class Ingested:
         segments: the segments it wrote.
         counts: rows by what became of them.
         event_time_us: the greatest valid event time, None when no row had one.
-        clock_us: the batch's clock, None when no row carried it.
     """
 
     segments: tuple[Segment, ...] = ()
     counts: Counts = field(default_factory=Counts)
     event_time_us: int | None = None
-    clock_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,8 +26,8 @@ from tidegate.engine.frames import over
 from tidegate.engine.ingest import Intake, take_in
 from tidegate.engine.observe import observed
 from tidegate.engine.operator import END, INSTANCE, START, Closed, Closing, Ingested, LateWindows
-from tidegate.engine.partials import KEPT, LAST_CLOCK, LAST_TIME, ROWS, whole_groups
-from tidegate.engine.prepare import CLOCK, FATE, fate_case, judge, order_sql, partition_keys
+from tidegate.engine.partials import KEPT, row_numbers, whole_groups
+from tidegate.engine.prepare import FATE, fate_case, judge, order_sql, partition_keys
 from tidegate.plan.accumulators import ORDER, TIME
 from tidegate.plan.settings import TimeMode
 
@@ -134,11 +134,11 @@ class OrderedRows:
         late = None
         if self.event_time and start.bound_us is not None:
             late = f"{TIME} < {start.bound_us}L"
-        return judge(rows, self.plan, start, fate_case(self.plan, late=late))
+        return judge(rows, self.plan, start, fate_case(self.plan, start, late=late))
 
     def place(self, rows: DataFrame, start: BatchStart) -> DataFrame:
         """Return the rows of a batch with the columns of the state and those that are counted."""
-        columns = {ORDER: order_sql(start), ROWS: "1", LAST_TIME: TIME, LAST_CLOCK: CLOCK}
+        columns = {ORDER: order_sql(start), **row_numbers(self.plan)}
         columns |= {ALL: "true"} if self.partition.columns == (ALL,) else {}
         columns |= self.scan.columns()
         same = [name for name in (FATE, *self.names) if name not in columns]

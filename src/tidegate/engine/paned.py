@@ -58,6 +58,7 @@ class PaneOperator:
         live = tuple(s for s in closing.segments if self._is_live(s, closing.bound_us))
         if not due:
             return Closed(segments=live)
+        store.set_tasks_for(due)
         state = store.read_segments(due, self.state_schema)
         assert closing.bound_us is not None, "without a bound nothing is due"
         last_us = max(self.grid.last_end(segment.last_us) for segment in due)

@@ -8,24 +8,24 @@ has.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from tidegate.engine.frames import over
 from tidegate.engine.operator import END, START
 from tidegate.engine.panes import PANE, PaneGrid
 from tidegate.engine.prepare import (
-    CLOCK,
     FATE,
+    OWN_TIME,
     BatchStart,
     Fate,
     classify,
     classify_sql,
+    falls_back,
     fate_sql,
     judged_sql,
 )
 from tidegate.plan.accumulators import ORDER, TIME, row_aggregate
-from tidegate.plan.settings import TimeMode
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -37,11 +37,25 @@ if TYPE_CHECKING:
     )
 
 # Columns that only the numbers of a batch need; they do not reach the state.
-ROWS, LAST_TIME, LAST_CLOCK = "_rows", "_last_t", "_last_clock"
-# A start that no row is judged by.
-WITHOUT_TIME = BatchStart(epoch=0)
+ROWS, SEEN_TIME, FALLBACKS = "_rows", "_seen_t", "_fallbacks"
 
 KEPT = f"{FATE} = {Fate.ACCUMULATED.value}"
+
+
+def row_numbers(plan: PhysicalPlan) -> dict[str, str]:
+    """What a row brings to the numbers of a batch: name to Spark SQL over a placed row.
+
+    ``_seen_t`` is the event time that moves the watermark: a row's own one.
+    """
+    numbers = {ROWS: "1", SEEN_TIME: OWN_TIME if falls_back(plan) else TIME}
+    return numbers | ({FALLBACKS: f"IF({OWN_TIME} IS NULL, 1, 0)"} if falls_back(plan) else {})
+
+
+def group_numbers(plan: PhysicalPlan) -> dict[str, str]:
+    """``row_numbers`` of a group of rows: name to aggregate."""
+    numbers = row_numbers(plan)
+    sums = {FALLBACKS: f"sum({numbers[FALLBACKS]})"} if FALLBACKS in numbers else {}
+    return {ROWS: "count(1)", SEEN_TIME: f"max({numbers[SEEN_TIME]})"} | sums
 
 
 class Shape(Protocol):
@@ -54,7 +68,7 @@ class Shape(Protocol):
     def place(
         self, rows: DataFrame, plan: PhysicalPlan, grid: PaneGrid, start: BatchStart
     ) -> DataFrame:
-        """Return a batch's state rows with ``_class``, ``_rows``, ``_last_t``, ``_last_clock``."""
+        """Return a batch's state rows with ``_class`` and what ``row_numbers`` names."""
 
     def kept(self, placed: DataFrame) -> DataFrame:
         """Return what the state keeps of placed rows."""
@@ -92,18 +106,16 @@ class Partials:
     ) -> DataFrame:
         # Rows of a fate other than accumulated have no pane and no keys: one partial for each fate.
         # Late rows are not told apart here but by their pane, in ``Intake``: with nothing of the
-        # batch in the text the generated code is the same for every batch, and compiled once (13 ms
-        # a stage).
-        timeless = start if plan.watermark.spec.mode is TimeMode.PROCESSING else WITHOUT_TIME
-        fate = fate_sql(plan, grid, WITHOUT_TIME)
-        judged = judged_sql(rows.columns, plan, timeless, fate)
+        # batch in the generated code it is the same for every batch, and compiled once.
+        boundless = replace(start, bound_us=None)
+        judged = judged_sql(rows.columns, plan, boundless, fate_sql(plan, grid, boundless))
         group = ", ".join([FATE, PANE, *self.keys])
         updates = {column.name: column.update for column in self.aggregation.partial_columns}
-        updates |= {ROWS: "count(1)", LAST_TIME: f"max({TIME})", LAST_CLOCK: f"max({CLOCK})"}
+        updates |= group_numbers(plan)
         return over(
             rows,
             f"SELECT {group}, {_columns(updates)} "
-            f"FROM ({classify_sql(judged, grid, start, self.aggregation)}) GROUP BY {group}",
+            f"FROM ({classify_sql(judged, plan, grid, start, self.aggregation)}) GROUP BY {group}",
         )
 
     def kept(self, placed: DataFrame) -> DataFrame:
@@ -150,9 +162,8 @@ class WholeRows:
         self, rows: DataFrame, plan: PhysicalPlan, grid: PaneGrid, start: BatchStart
     ) -> DataFrame:
         classified = classify(rows, plan, grid, start, self.aggregation)
-        return classified.selectExpr(
-            "*", f"1 AS {ROWS}", f"{TIME} AS {LAST_TIME}", f"{CLOCK} AS {LAST_CLOCK}"
-        )
+        numbers = (f"{sql} AS {name}" for name, sql in row_numbers(plan).items())
+        return classified.selectExpr("*", *numbers)
 
     def kept(self, placed: DataFrame) -> DataFrame:
         arguments = (argument.name for argument in self.aggregation.arguments)

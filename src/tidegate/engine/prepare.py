@@ -4,7 +4,8 @@
 cross into the batch:
 
     _t      BIGINT    the row's event time in microseconds, NULL when it has none
-    _clock  BIGINT    the batch's clock: one instant for all rows of a batch, the same on replay
+    _own_t  BIGINT    only with null_event_time = "fallback": the row's own event time, where _t is
+                      the time of the source's metadata for a row without one
     _pass   BOOLEAN   the WHERE clause (only when there is one)
     _k0 ..            group keys          _x0 ..   arguments and filters of aggregates
     _p0 ..            partition keys of the window (OVER)
@@ -26,7 +27,7 @@ from uuid import uuid4
 from pyspark.sql import DataFrame
 
 from tidegate.engine.clock import TICK, needs_ticks
-from tidegate.engine.frames import over
+from tidegate.engine.frames import not_after, over
 from tidegate.engine.panes import PANE, PaneGrid
 from tidegate.errors import QueryError, Span
 from tidegate.plan.accumulators import ORDER, TIME
@@ -39,21 +40,22 @@ from tidegate.plan.physical import (
 )
 from tidegate.plan.settings import TimeMode
 from tidegate.plan.windows import WINDOW_KINDS, Count, Sliding, State, Window
+from tidegate.time import floor_to
 
-CLOCK = "_clock"
+OWN_TIME = "_own_t"
 PASS = "_pass"
 FATE = "_class"
 ROW = "_row"
 # The conditions of a window, BOOLEAN.
 OPEN, EMIT, WHEN = "_open", "_emit", "_when"
 
-# The batch's timestamp from Spark's offset log: the same for a replay of the batch.
-BATCH_CLOCK = "unix_micros(current_timestamp())"
-
 # Years 1 to 9999, the range in which Spark prints and reads times; arithmetic on it cannot
 # overflow.
 LEAST_TIME_US = -62_135_596_800_000_000
 GREATEST_TIME_US = 253_402_300_799_999_999
+
+# A row up to the last full hour before the limit of the future is not compared with the limit.
+COARSE_US = 3_600_000_000
 
 
 class Fate(IntEnum):
@@ -82,7 +84,6 @@ def prepare(
     plan: PhysicalPlan,
     sources: Mapping[str, DataFrame],
     *,
-    clock_sql: str = BATCH_CLOCK,
     keep_rows: bool = False,
 ) -> DataFrame:
     """Return the prepared rows of a query: the columns above.
@@ -90,11 +91,9 @@ def prepare(
     Args:
         plan: the plan.
         sources: the stream and the static tables, by the names that the statement uses.
-        clock_sql: BIGINT microseconds, constant for a batch.
         keep_rows: whether side output needs the original rows.
     """
-    columns = [f"{sql} AS {name}" for name, sql in prepared_columns(plan, clock_sql).items()]
-    columns.append(f"{clock_sql} AS {CLOCK}")
+    columns = [f"{sql} AS {name}" for name, sql in prepared_columns(plan).items()]
     statement = plan.query.statement
     # Behind a WITH clause or a subquery the stream's own columns are gone: there the row that is
     # kept is the one of the FROM clause.
@@ -133,7 +132,8 @@ class BatchStart:
 
     Attributes:
         epoch: the step.
-        clock_us: the clock of the batch before; None: there was none.
+        clock_us: the clock of the batch, one instant for all its rows; None: nothing is judged by
+            it, only types are asked for.
         bound_us: the end up to which windows had closed, the watermark less the allowed lateness;
             None: no watermark yet.
     """
@@ -143,9 +143,9 @@ class BatchStart:
     bound_us: int | None = None
 
 
-def prepared_columns(plan: PhysicalPlan, clock_sql: str) -> dict[str, str]:
+def prepared_columns(plan: PhysicalPlan) -> dict[str, str]:
     """The prepared columns that come from expressions over the source: name to Spark SQL text."""
-    columns = {TIME: _time_sql(plan, clock_sql)}
+    columns = _time_columns(plan)
     where = _where(plan)
     if where is not None:
         columns[PASS] = where
@@ -195,17 +195,23 @@ def _partition_by(window: Window) -> tuple[str, ...]:
     return window.partition_by if isinstance(window, Sliding | State | Count) else ()
 
 
-def _time_sql(plan: PhysicalPlan, clock_sql: str) -> str:
-    """The row's time; in processing time it is NULL here and the batch's clock in ``classify``."""
+def falls_back(plan: PhysicalPlan) -> bool:
+    """Whether a row without an event time takes another one, so that there is ``_own_t``."""
+    spec = plan.watermark.spec
+    return spec.event_time.sql is not None and spec.null_event_time_fallback
+
+
+def _time_columns(plan: PhysicalPlan) -> dict[str, str]:
+    """The row's times; in processing time it is NULL here and the batch's clock in ``judge``."""
     event_time = plan.watermark.spec.event_time
     if event_time.sql is None:
-        return "CAST(NULL AS BIGINT)"
-    candidates = [event_time.sql]
-    if plan.watermark.spec.null_event_time_fallback:
-        candidates += [event_time.fallback_sql] if event_time.fallback_sql else []
-        candidates.append(clock_sql)
-    joined = ", ".join(candidates)
-    return f"CAST({joined if len(candidates) == 1 else f'coalesce({joined})'} AS BIGINT)"
+        return {TIME: "CAST(NULL AS BIGINT)"}
+    own = f"CAST({event_time.sql} AS BIGINT)"
+    if not falls_back(plan):
+        return {TIME: own}
+    if event_time.fallback_sql is None:
+        return {TIME: own, OWN_TIME: own}
+    return {TIME: f"coalesce({own}, CAST({event_time.fallback_sql} AS BIGINT))", OWN_TIME: own}
 
 
 def classify(
@@ -221,12 +227,14 @@ def classify(
     """
     fate = fate_sql(plan, grid, start)
     return over(
-        rows, classify_sql(judged_sql(rows.columns, plan, start, fate), grid, start, aggregation)
+        rows,
+        classify_sql(judged_sql(rows.columns, plan, start, fate), plan, grid, start, aggregation),
     )
 
 
 def classify_sql(
     judged: str,
+    plan: PhysicalPlan,
     grid: PaneGrid,
     start: BatchStart,
     aggregation: PhysicalAggregation | PhysicalStreamingAggregation,
@@ -235,7 +243,7 @@ def classify_sql(
     accumulated = f"{FATE} = {Fate.ACCUMULATED.value}"
     columns = [
         TIME,
-        CLOCK,
+        *([OWN_TIME] if falls_back(plan) else []),
         FATE,
         f"CASE WHEN {accumulated} THEN {grid.pane_sql(TIME)} END AS {PANE}",
         *(f"CASE WHEN {accumulated} THEN {k.name} END AS {k.name}" for k in aggregation.keys),
@@ -247,19 +255,26 @@ def classify_sql(
 
 
 def judge(rows: DataFrame, plan: PhysicalPlan, start: BatchStart, fate: str) -> DataFrame:
-    """Return prepared rows with their fate; in processing time their time is set to the clock."""
+    """Return prepared rows with their fate; where the clock is their time, it is set."""
     return over(rows, judged_sql(rows.columns, plan, start, fate))
 
 
 def judged_sql(columns: list[str], plan: PhysicalPlan, start: BatchStart, fate: str) -> str:
     """``judge`` as text, over ``{frame}`` with the given columns."""
-    clock = CLOCK if start.clock_us is None else f"greatest({CLOCK}, {start.clock_us}L)"
-    times = {CLOCK: clock} if start.clock_us is not None else {}
+    time = TIME
     if plan.watermark.spec.mode is TimeMode.PROCESSING:
-        times[TIME] = clock
-    moved = [f"{times[name]} AS {name}" if name in times else name for name in columns]
-    rows = f"(SELECT {', '.join(moved)} FROM {{frame}})" if times else "{frame}"
-    return f"SELECT *, {fate} AS {FATE} FROM {rows}"
+        time = clock_sql(start)
+    elif falls_back(plan):
+        time = f"coalesce({TIME}, {clock_sql(start)})"
+    if time == TIME:
+        return f"SELECT *, {fate} AS {FATE} FROM {{frame}}"
+    timed = [f"{time} AS {name}" if name == TIME else name for name in columns]
+    return f"SELECT *, {fate} AS {FATE} FROM (SELECT {', '.join(timed)} FROM {{frame}})"
+
+
+def clock_sql(start: BatchStart) -> str:
+    """The clock of the batch as a BIGINT; NULL where only types are asked for."""
+    return "CAST(NULL AS BIGINT)" if start.clock_us is None else f"{start.clock_us}L"
 
 
 def order_sql(start: BatchStart) -> str:
@@ -271,28 +286,30 @@ def order_sql(start: BatchStart) -> str:
 def fate_sql(plan: PhysicalPlan, grid: PaneGrid, start: BatchStart) -> str:
     """The CASE expression that decides the fate of a row on panes.
 
-    A start without a bound leaves out lateness, so that the text is the same for every batch.
+    A start without a bound leaves out lateness, so that the code is the same for every batch.
     """
     last_end = grid.last_end_sql(grid.pane_sql(TIME))
     late = None if start.bound_us is None else f"{last_end} <= {start.bound_us}L"
     outside = f"{last_end} <= {TIME}" if grid.has_gaps else None
-    return fate_case(plan, late=late, outside=outside)
+    return fate_case(plan, start, late=late, outside=outside)
 
 
-def fate_case(plan: PhysicalPlan, *, late: str | None, outside: str | None = None) -> str:
+def fate_case(
+    plan: PhysicalPlan, start: BatchStart, *, late: str | None, outside: str | None = None
+) -> str:
     """The CASE expression of fates, for any kind of window.
 
     Args:
         plan: the plan.
+        start: its clock says which event times are in the future.
         late: the condition under which a row is late for all its windows; None: never.
         outside: the condition under which a row is in no window; None: never.
     """
-    skew_us = plan.watermark.spec.max_future_skew_us
     out_of_range = f"{TIME} < {LEAST_TIME_US}L OR {TIME} > {GREATEST_TIME_US}L"
     branches: list[tuple[str | None, Fate]] = [
         (TICK, Fate.TICK) if needs_ticks(plan) else (None, Fate.TICK),
         (f"{TIME} IS NULL", Fate.NULL_EVENT_TIME),
-        (f"{TIME} > {CLOCK} + {skew_us}L", Fate.FUTURE_EVENT_TIME),
+        (_in_the_future(plan, start), Fate.FUTURE_EVENT_TIME),
         (out_of_range, Fate.EVENT_TIME_OUT_OF_RANGE),
         (f"NOT coalesce({PASS}, false)" if _where(plan) is not None else None, Fate.FILTERED),
         (outside, Fate.OUTSIDE_WINDOWS),
@@ -300,6 +317,20 @@ def fate_case(plan: PhysicalPlan, *, late: str | None, outside: str | None = Non
     ]
     cases = " ".join(f"WHEN {when} THEN {fate.value}" for when, fate in branches if when)
     return f"CASE {cases} ELSE {Fate.ACCUMULATED.value} END"
+
+
+def _in_the_future(plan: PhysicalPlan, start: BatchStart) -> str | None:
+    """The condition under which an event time is too far ahead of the batch's clock.
+
+    A BIGINT that changes from batch to batch would make Spark compile the code of the rows for each
+    of them, and the JVM warm it up again (130 ms of a batch of 4 M rows). So rows are compared with
+    the last full hour, and only those after it with the exact limit (see ``not_after``).
+    """
+    spec = plan.watermark.spec
+    if start.clock_us is None or spec.mode is TimeMode.PROCESSING:
+        return None
+    limit_us = start.clock_us + spec.max_future_skew_us
+    return f"{TIME} > {floor_to(limit_us, COARSE_US, 0)}L AND NOT ({not_after(TIME, limit_us)})"
 
 
 def _needs_order(aggregation: PhysicalAggregation | PhysicalStreamingAggregation) -> bool:

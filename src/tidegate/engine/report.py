@@ -7,7 +7,10 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Rows by what became of them; ``partial`` rows are among the accumulated ones.
+    """Rows by what became of them.
+
+    ``partial`` rows (late for some of their windows) are among the accumulated ones, and so are
+    those of ``processing_time_fallback``: without an event time of their own.
 
     ``rows_in = accumulated + late + error + duplicate + evicted + filtered + outside_windows``
     """
@@ -21,6 +24,7 @@ class Counts:
     filtered: int = 0
     outside_windows: int = 0
     partial: int = 0
+    processing_time_fallback: int = 0
 
     def __add__(self, other: Counts) -> Counts:
         mine, theirs = asdict(self), asdict(other)

@@ -8,17 +8,16 @@ in), and what the aggregates need.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from tidegate.engine.frames import over
 from tidegate.engine.ingest import StateRow
 from tidegate.engine.operator import END, START
 from tidegate.engine.panes import PANE, PaneGrid
-from tidegate.engine.partials import KEPT, LAST_CLOCK, LAST_TIME, ROWS, WITHOUT_TIME, whole_groups
-from tidegate.engine.prepare import CLOCK, FATE, classify_sql, fate_case, judged_sql
+from tidegate.engine.partials import KEPT, ROWS, group_numbers, row_numbers, whole_groups
+from tidegate.engine.prepare import FATE, classify_sql, fate_case, judged_sql
 from tidegate.plan.accumulators import ORDER, TIME
-from tidegate.plan.settings import TimeMode
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
     )
 
 FIRST, LAST = "_first", "_last"
+# The last time of a placed span, which need not be the last one that moves the watermark.
+LAST_TIME = "_last_t"
 # Only while spans are chained: whether a span is due, whether it is the first of its session, the
 # number of the session among those of its key, the times of the key's spans that are not due, and
 # how many sessions a chained row stands for.
@@ -84,12 +85,11 @@ class SpanPartials:
         updates = {column.name: column.update for column in self.aggregation.partial_columns}
         updates |= {
             FIRST: f"min({TIME})",
-            ROWS: "count(1)",
             LAST_TIME: f"max({TIME})",
-            LAST_CLOCK: f"max({CLOCK})",
+            **group_numbers(plan),
         }
         judged = _judged_sql(rows.columns, plan, start)
-        classified = classify_sql(judged, _buckets(self.gap_us), start, self.aggregation)
+        classified = classify_sql(judged, plan, _buckets(self.gap_us), start, self.aggregation)
         group = _list(FATE, PANE, *self.keys)
         return over(rows, f"SELECT {group}, {_named(updates)} FROM ({classified}) GROUP BY {group}")
 
@@ -141,8 +141,8 @@ class SpanRows:
 
     def place(self, rows: DataFrame, plan: PhysicalPlan, start: BatchStart) -> DataFrame:
         judged = _judged_sql(rows.columns, plan, start)
-        classified = classify_sql(judged, _buckets(self.gap_us), start, self.aggregation)
-        numbers = _named({ROWS: "1L", LAST_TIME: TIME, LAST_CLOCK: CLOCK})
+        classified = classify_sql(judged, plan, _buckets(self.gap_us), start, self.aggregation)
+        numbers = _named({LAST_TIME: TIME, **row_numbers(plan)})
         return over(rows, f"SELECT *, {numbers} FROM ({classified})")
 
     def kept(self, placed: DataFrame) -> DataFrame:
@@ -182,9 +182,7 @@ def _buckets(gap_us: int) -> PaneGrid:
 
 def _judged_sql(columns: list[str], plan: PhysicalPlan, start: BatchStart) -> str:
     """Rows with their fate; no row of a session is late by itself."""
-    # In event time nothing of the batch is in the text, so its code is compiled once.
-    timeless = start if plan.watermark.spec.mode is TimeMode.PROCESSING else WITHOUT_TIME
-    return judged_sql(columns, plan, replace(timeless, bound_us=None), fate_case(plan, late=None))
+    return judged_sql(columns, plan, start, fate_case(plan, start, late=None))
 
 
 def _together(due: DataFrame, near: DataFrame | None) -> DataFrame:

@@ -33,9 +33,9 @@ from tidegate.engine.ingest import Intake, take_in
 from tidegate.engine.manifest import Segment
 from tidegate.engine.observe import observed
 from tidegate.engine.operator import Closed, Closing, Ingested, LateWindows
-from tidegate.engine.partials import KEPT, LAST_TIME, ROWS
+from tidegate.engine.partials import KEPT, ROWS
 from tidegate.engine.prepare import FATE, Fate, fate_case, judge
-from tidegate.engine.session_spans import FIRST, LAST, SESSIONS, SessionShape
+from tidegate.engine.session_spans import FIRST, LAST, LAST_TIME, SESSIONS, SessionShape
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -148,7 +148,7 @@ class SessionOperator:
         store: StateStore,
     ) -> DataFrame:
         """Add ``_first`` and ``_last`` too: those of a late row's session, NULL for others."""
-        judged = judge(rows, self.plan, start, fate_case(self.plan, late=None))
+        judged = judge(rows, self.plan, start, fate_case(self.plan, start, late=None))
         suspects = [s for s in written if s.name == _suspects_name(start.epoch)]
         if start.bound_us is None or not suspects:
             return judged.selectExpr("*", *(f"CAST(NULL AS BIGINT) AS {c}" for c in (FIRST, LAST)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tidegate.engine.prepare import CLOCK, FATE, ROW, BatchStart, Fate
+from tidegate.engine.prepare import FATE, ROW, BatchStart, Fate, clock_sql
 from tidegate.plan.accumulators import TIME
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def side_output(rows: DataFrame, judged: Judged, kind: str) -> DataFrame:
         f"'{kind}' AS kind",
         f"CASE {FATE} {reasons} END AS reason",
         f"{_iso(TIME)} AS event_time",
-        f"{_iso(CLOCK)} AS processing_time",
+        f"{_iso(clock_sql(judged.start))} AS processing_time",
         f"CAST({_iso(watermark)} AS STRING) AS watermark",
         f"CAST({late_by} AS BIGINT) AS late_by_ms",
         f"CASE WHEN {late} THEN transform({judged.late_windows.windows}, w -> named_struct("

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from tidegate.engine.ingest import Intake, take_in
 from tidegate.engine.operator import Closed, Closing, Ingested, LateWindows
-from tidegate.engine.partials import KEPT, LAST_CLOCK, LAST_TIME, ROWS
-from tidegate.engine.prepare import CLOCK, FATE, WHEN, fate_case, judge, order_sql, partition_keys
+from tidegate.engine.partials import KEPT, row_numbers
+from tidegate.engine.prepare import FATE, WHEN, fate_case, judge, order_sql, partition_keys
 from tidegate.engine.sliding_frames import FramedRows, framed_rows
 from tidegate.engine.sliding_rows import (
     STARTS,
@@ -104,7 +104,7 @@ class SlidingOperator:
         self, rows: DataFrame, start: BatchStart, written: tuple[Segment, ...], store: StateStore
     ) -> DataFrame:
         del written, store  # A row is judged by its own time.
-        return judge(rows, self.plan, start, self._fate(self._is_late(start)))
+        return judge(rows, self.plan, start, self._fate(start, self._is_late(start)))
 
     def late_windows(self) -> LateWindows:
         start, end = f"{TIME} - {self.reach.lookback_us}L", f"{TIME} + {self.reach.lookahead_us}L"
@@ -126,24 +126,21 @@ class SlidingOperator:
 
         Late rows are among them: no window takes them, and the text is the same for every batch.
         """
-        judged = judge(rows, self.plan, start, self._fate(None))
+        judged = judge(rows, self.plan, start, self._fate(start, None))
         query = self.plan.query
         return judged.selectExpr(
             TIME,
-            CLOCK,
             FATE,
             f"{order_sql(start)} AS {ORDER}",
             f"{f'coalesce({WHEN}, false)' if WHEN in rows.columns else 'true'} AS {STARTS}",
             *self.reach.partition,
             *(key.name for key in query.keys),
             *(argument.name for argument in query.arguments),
-            f"1 AS {ROWS}",
-            f"{TIME} AS {LAST_TIME}",
-            f"{CLOCK} AS {LAST_CLOCK}",
+            *(f"{sql} AS {name}" for name, sql in row_numbers(self.plan).items()),
         )
 
-    def _fate(self, late: str | None) -> str:
-        return fate_case(self.plan, late=late)
+    def _fate(self, start: BatchStart, late: str | None) -> str:
+        return fate_case(self.plan, start, late=late)
 
     def _is_late(self, start: BatchStart) -> str | None:
         """The condition under which no window can take a row any more; None: there is none."""

@@ -10,11 +10,12 @@ checkpoint may be on any file system that Spark's own checkpoints may be on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 
+from tidegate.engine.files import file_manager
 from tidegate.engine.manifest import Manifest, Segment
 from tidegate.engine.observe import observed
 from tidegate.errors import StateError
@@ -28,6 +29,9 @@ OLDER_MANIFESTS = 10
 
 # State rows for which one task more is worth its start.
 ROWS_PER_TASK = 100_000
+
+# By how much a batch may be larger than the one before without being short of tasks.
+GROWTH = 4
 
 _PARQUET_OPTIONS = {
     # A segment is listed in a manifest or does not exist: the marker file says nothing.
@@ -50,14 +54,12 @@ class StateStore:
         self._spark = spark
         self._partitions = partitions
         self._tasks = 0
+        # State rows that the last batch brought; None before the first.
+        self.batch_rows: int | None = None
         self._root = f"{checkpoint.rstrip('/')}/tidegate"
         assert spark._jvm is not None, "a running session has a JVM"
         self._jvm: Any = spark._jvm
-        conf = spark._jsparkSession.sessionState().newHadoopConf()
-        streaming = self._jvm.org.apache.spark.sql.execution.streaming
-        self._files = streaming.checkpointing.CheckpointFileManager.create(
-            self._path("manifests"), conf
-        )
+        self._files = file_manager(spark, f"{self._root}/manifests")
 
     def newest(self) -> Manifest | None:
         """Return the newest manifest, None when there is none.
@@ -124,10 +126,13 @@ class StateStore:
             self.segment_path(name)
         )
 
-    def read_segments(self, segments: Iterable[Segment], schema: StructType) -> DataFrame:
+    def read_segments(self, segments: Sequence[Segment], schema: StructType) -> DataFrame:
         """Return the partials of segments as one DataFrame with the given schema."""
         paths = [self.segment_path(segment.name) for segment in segments]
-        return self._spark.read.schema(schema).parquet(*paths)
+        state = self._spark.read.schema(schema).parquet(*paths)
+        # In one task nothing has to be exchanged, which saves a small batch a stage.
+        few = sum(segment.rows for segment in segments) <= ROWS_PER_TASK
+        return state.coalesce(1) if few else state
 
     def write_counted(
         self, name: str, level: int, state: DataFrame, bounds: tuple[str, str]
@@ -155,6 +160,16 @@ class StateStore:
         """Set as many tasks as the rows of the segments are worth."""
         rows = sum(segment.rows for segment in segments)
         self.set_tasks(max(1, -(-rows // ROWS_PER_TASK)))
+
+    def set_tasks_for_batch(self) -> None:
+        """Set the tasks of a batch by what the batch before brought, with room to grow.
+
+        Without one before, after a start, all that there may be: a batch that catches up is large.
+        """
+        if self.batch_rows is None:
+            self.set_tasks()
+        else:
+            self.set_tasks(max(1, -(-GROWTH * self.batch_rows // ROWS_PER_TASK)))
 
     def delete_segment(self, name: str) -> None:
         """Delete a segment; one that is not there is no error."""

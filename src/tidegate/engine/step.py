@@ -49,7 +49,8 @@ class Batch:
 
     Attributes:
         rows: prepared rows, None when only time passes.
-        clock_us: the clock, if no row carries it.
+        clock_us: the clock of the batch: an instant that is the same when the batch is replayed.
+            None at the end of a stream: then it is the one before.
         drain: the end of the stream: every window closes.
         flush: open state windows are emitted.
     """
@@ -67,14 +68,15 @@ def step(
     """Run one micro-batch; return the state after it, already committed, and what it did."""
     started = time.monotonic()
     epoch = state.epoch + 1
-    start = _start_after(state)
+    # The clock never goes back, whatever the machine's clock does.
+    clock_us = _latest(state.clock_us, batch.clock_us)
+    start = BatchStart(epoch=epoch, clock_us=clock_us, bound_us=state.bound_us)
 
     ingested = Ingested()
     if batch.rows is not None:
         ingested = job.operator.ingest(batch.rows, start, state.segments, store)
     segments = (*state.segments, *ingested.segments)
 
-    clock_us = _latest(state.clock_us, batch.clock_us, ingested.clock_us)
     watermark = _advance(state, ingested, clock_us, job)
     if batch.drain:
         watermark = _past_everything(watermark, segments, job)
@@ -92,7 +94,13 @@ def step(
     emitted = _emit(closing, job, store)
     fault_point("after_results", epoch)
 
-    side_dropped = _write_side_output(batch.rows, ingested, job, state, store)
+    judged = Judged(
+        plan=job.plan,
+        start=start,
+        watermark_us=state.watermark.watermark_us,
+        late_windows=job.operator.late_windows(),
+    )
+    side_dropped = _write_side_output(batch.rows, ingested, judged, job, store)
     fault_point("after_side_output", epoch)
 
     live = _merge_segments(emitted.segments, bound_us, job, store, epoch)
@@ -118,10 +126,6 @@ def step(
     )
 
 
-def _start_after(state: Manifest) -> BatchStart:
-    return BatchStart(epoch=state.epoch + 1, clock_us=state.clock_us, bound_us=state.bound_us)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emitted:
     """What closed: distinct windows, result rows; the state that is left, and what is not."""
@@ -132,9 +136,8 @@ class Emitted:
     rows: int = 0
 
 
-def _latest(*clocks: int | None) -> int | None:
-    """The clock never goes back, whatever the machine's clock does."""
-    return max((clock for clock in clocks if clock is not None), default=None)
+def _latest(*times: int | None) -> int | None:
+    return max((time for time in times if time is not None), default=None)
 
 
 def _advance(state: Manifest, ingested: Ingested, clock_us: int | None, job: Job) -> WatermarkState:
@@ -205,7 +208,7 @@ def _merge_segments(
 
 
 def _write_side_output(
-    rows: DataFrame | None, ingested: Ingested, job: Job, state: Manifest, store: StateStore
+    rows: DataFrame | None, ingested: Ingested, judged: Judged, job: Job, store: StateStore
 ) -> int:
     """Write the side output that has an outlet; return how many rows a failing sink dropped."""
     present = {"late": ingested.counts.late, "error": ingested.counts.error}
@@ -213,20 +216,11 @@ def _write_side_output(
     if rows is None or not wanted:
         return 0
     dropped = 0
-    start = _start_after(state)
-    epoch = start.epoch
-    judged = Judged(
-        plan=job.plan,
-        start=start,
-        watermark_us=state.watermark.watermark_us,
-        late_windows=job.operator.late_windows(),
-    )
+    epoch = judged.start.epoch
     for kind in wanted:
-        records = side_output(
-            job.operator.judge(rows, start, ingested.segments, store), judged, kind
-        )
+        rows_with_fate = job.operator.judge(rows, judged.start, ingested.segments, store)
         try:
-            job.outlets.side[kind](records, epoch)
+            job.outlets.side[kind](side_output(rows_with_fate, judged, kind), epoch)
         except Exception:
             # A side sink that fails never stops the pipeline: its rows are counted as dropped.
             dropped += present[kind]

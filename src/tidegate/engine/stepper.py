@@ -69,10 +69,10 @@ class Stepper:
         """The state after the last step."""
         return self._state
 
-    def run(
-        self, batch_id: int, rows: DataFrame | None, clock_us: int | None = None
-    ) -> BatchReport | None:
+    def run(self, batch_id: int, rows: DataFrame | None, clock_us: int) -> BatchReport | None:
         """Run the step of a batch; None when the state already has it (a replay after a crash).
+
+        ``clock_us`` is the batch's clock, the same when it is replayed.
 
         Raises:
             StateError: batches between the state and this one are missing.

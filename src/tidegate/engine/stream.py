@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from pyspark.errors import PySparkException
 
+from tidegate.engine.clock import OffsetLogClock
+from tidegate.engine.files import CheaperFiles
 from tidegate.engine.stepper import Stepper
 from tidegate.errors import ExecutionError, TidegateError
 from tidegate.time import format_time, parse_duration
@@ -59,7 +61,7 @@ class Run:
         # The stepper belongs to the session of the batches, which Spark makes; a first look at the
         # checkpoint here refuses one of another query before anything has started.
         self._stepper = Stepper(job, launch.checkpoint, rows.sparkSession.newSession())
-        self._attached = False
+        self._clock: OffsetLogClock | None = None
         writer = rows.writeStream.foreachBatch(self._batch).option(
             "checkpointLocation", launch.checkpoint
         )
@@ -69,7 +71,12 @@ class Run:
             writer = writer.trigger(availableNow=True)
         else:
             writer = writer.trigger(processingTime=_interval(launch.trigger))
-        self.query: StreamingQuery = writer.start()
+        self._files = CheaperFiles(rows.sparkSession, launch.checkpoint)
+        try:
+            self.query: StreamingQuery = writer.start()
+        except BaseException:
+            self._files.restore()
+            raise
 
     @property
     def watermark(self) -> str | None:
@@ -116,6 +123,7 @@ class Run:
         with self._between_batches:
             self._between_batches.wait_for(lambda: not self._in_batch)
         self.query.stop()
+        self._files.restore()
         self._raise_failure()
         if flush:
             self._report(self._stepper.flush())
@@ -142,6 +150,9 @@ class Run:
             if not self._stopping.is_set():
                 raise ExecutionError(_short(error)) from error
             return True
+        finally:
+            if not self.query.isActive:
+                self._files.restore()
 
     def drain(self) -> None:
         """Close and emit every window of a query that has ended by itself (``once``)."""
@@ -155,12 +166,13 @@ class Run:
                 raise _Stopping
             self._in_batch = True
         try:
-            if not self._attached:
+            if self._clock is None:
                 # From the first batch on the steps run in the session that Spark made for the
                 # batches.
                 self._stepper = Stepper(self._job, self._launch.checkpoint, rows.sparkSession)
-                self._attached = True
-            self._report(self._stepper.run(batch_id, rows))
+                self._files.restore()
+                self._clock = OffsetLogClock(rows.sparkSession, self._launch.checkpoint)
+            self._report(self._stepper.run(batch_id, _in_one_task(rows), self._clock.at(batch_id)))
         except Exception as error:
             self._failure = error
             raise
@@ -187,6 +199,12 @@ class Run:
 
 class _Stopping(Exception):
     """A batch came after ``stop`` was asked for."""
+
+
+def _in_one_task(rows: DataFrame) -> DataFrame:
+    """The rows of a batch; those of one task say so, which saves an exchange."""
+    tasks = rows._jdf.queryExecution().toRdd().getNumPartitions()
+    return rows.coalesce(1) if tasks == 1 else rows
 
 
 def _interval(trigger: str | None) -> str:
