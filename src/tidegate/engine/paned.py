@@ -6,15 +6,19 @@ panes of the windows that are due, spreads each over those windows, and merges.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from tidegate.engine.frames import not_after, over
 from tidegate.engine.ingest import Intake, take_in
 from tidegate.engine.observe import observed
 from tidegate.engine.operator import END, Closed, Closing, Ingested, LateWindows
-from tidegate.engine.panes import PANE, PaneGrid
+from tidegate.engine.panes import PANE, PaneGrid, shared_ranges
+from tidegate.engine.partials import Partials
 from tidegate.engine.prepare import fate_sql, judge
+from tidegate.engine.state import FEW_ROWS, ROWS_PER_TASK
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -58,17 +62,14 @@ class PaneOperator:
         live = tuple(s for s in closing.segments if self._is_live(s, closing.bound_us))
         if not due:
             return Closed(segments=live)
-        store.set_tasks_for(due)
-        state = store.read_segments(due, self.state_schema)
         assert closing.bound_us is not None, "without a bound nothing is due"
         last_us = max(self.grid.last_end(segment.last_us) for segment in due)
         upto_us = min(last_us, closing.bound_us)
         after_us = min(segment.first_us for segment in due)
         if closing.before_us is not None:
             after_us = max(after_us, closing.before_us)
-        windows = self.due_windows("{frame}", after_us, upto_us)
         groups, numbers = observed(
-            over(state, self.shape.groups(windows, self.grid)),
+            self._groups(due, after_us, upto_us, store),
             {"windows": f"collect_set({END})", "groups": "count(1)"},
         )
         return Closed(
@@ -77,6 +78,45 @@ class PaneOperator:
             windows=lambda: len(numbers()["windows"]),
             rows=lambda: int(numbers()["groups"]),
         )
+
+    def _groups(
+        self, due: list[Segment], after_us: int, upto_us: int, store: StateStore
+    ) -> DataFrame:
+        """Return the groups of windows with an end in ``(after_us, upto_us]``.
+
+        A pane of a tumbling window that lies within one segment needs no merging: the segment has
+        one row for each of its groups. These are most panes of a large batch; their rows are read
+        and written where they are, and only those of the panes at its edges are merged.
+        """
+        store.set_tasks_for(due)
+        panes = self._panes_due(after_us, upto_us)
+        rows = sum(segment.rows for segment in due)
+        if not panes or rows <= FEW_ROWS or not isinstance(self.shape, Partials):
+            state = store.read_segments(due, self.state_schema)
+            windows = self.due_windows("{frame}", after_us, upto_us)
+            return over(state, self.shape.groups(windows, self.grid))
+        ranges = shared_ranges((segment.first_us, segment.last_us) for segment in due)
+        shared = [p for p in panes if any(first <= p <= last for first, last in ranges)]
+        alone = sorted(set(panes) - set(shared))
+        parts = []
+        if alone:
+            state = store.read_segments(due, self.state_schema)
+            parts.append(over(state, self.shape.whole(self._windows_of(alone), self.grid)))
+        if shared:
+            state = store.read_segments(due, self.state_schema)
+            if sum(self._rows_within(ranges, segment) for segment in due) <= ROWS_PER_TASK:
+                state = state.coalesce(1)
+            parts.append(over(state, self.shape.groups(self._windows_of(shared), self.grid)))
+        return reduce(lambda some, more: some.unionAll(more), parts)
+
+    def _rows_within(self, ranges: Sequence[tuple[int, int]], segment: Segment) -> float:
+        """About how many rows of a segment are of panes in the ranges."""
+        span_us = segment.last_us - segment.first_us + self.grid.pane_us
+        covered_us = sum(
+            max(0, min(last, segment.last_us) - max(first, segment.first_us) + self.grid.pane_us)
+            for first, last in ranges
+        )
+        return segment.rows * min(1.0, covered_us / span_us)
 
     def due_windows(self, state: str, after_us: int | None, upto_us: int | None) -> str:
         """Return the statement of state rows, once for each window that holds them.
@@ -97,25 +137,24 @@ class PaneOperator:
         if not self.grid.single:
             conditions.append(f"{first} <= {last}")
         elif after_us is not None and upto_us is not None:
-            conditions = self._due_panes(after_us, upto_us) or conditions
+            panes = self._panes_due(after_us, upto_us)
+            conditions = [_is_one_of(panes)] if panes else conditions
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         end = f"explode(sequence({first}, {last}, {self.grid.stride_us}L))"
         if self.grid.single:
             end = self.grid.first_end_sql(PANE)
         return f"SELECT *, {end} AS {END} FROM {state}{where}"
 
-    def _due_panes(self, after_us: int, upto_us: int) -> list[str]:
-        """The due panes as a set, when they are few: sets are not part of the generated code.
+    def _windows_of(self, panes: Sequence[int]) -> str:
+        """``due_windows`` of some panes of a grid on which each is one window."""
+        end = self.grid.first_end_sql(PANE)
+        return f"SELECT *, {end} AS {END} FROM {{frame}} WHERE {_is_one_of(panes)}"
 
-        So the code is the same for every batch and compiled once. See ``STEP_CONF``.
-        """
+    def _panes_due(self, after_us: int, upto_us: int) -> Sequence[int]:
+        """The panes of tumbling windows with an end in ``(after_us, upto_us]``, when few."""
         first_us = self.grid.next_end(after_us) - self.grid.size_us
         panes = range(first_us, upto_us - self.grid.size_us + 1, self.grid.pane_us)
-        if not 0 < len(panes) <= FEW_PANES:
-            return []
-        # A set of one would become an equality; the second value is on no grid of panes.
-        values = [*panes, panes[0] + 1] if len(panes) == 1 else panes
-        return [f"{PANE} IN ({', '.join(f'{value}L' for value in values)})"]
+        return panes if self.grid.single and len(panes) <= FEW_PANES else ()
 
     def merge(self, segments: DataFrame, bound_us: int | None) -> DataFrame:
         if bound_us is not None:
@@ -167,3 +206,13 @@ class PaneOperator:
 
     def _is_live(self, segment: Segment, bound_us: int | None) -> bool:
         return bound_us is None or self.grid.last_end(segment.last_us) > bound_us
+
+
+def _is_one_of(panes: Sequence[int]) -> str:
+    """The condition that a pane is one of some; a set is not part of the generated code.
+
+    So the code is the same for every batch and compiled once. See ``STEP_CONF``.
+    """
+    # A set of one would become an equality; the second value is on no grid of panes.
+    values = [*panes, panes[0] + 1] if len(panes) == 1 else panes
+    return f"{PANE} IN ({', '.join(f'{value}L' for value in values)})"

@@ -12,6 +12,7 @@ row is accumulated once.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tidegate.plan.windows import Cumulate, Hopping, PaneWindow, Tumbling
@@ -99,6 +100,21 @@ def pane_grid(window: PaneWindow) -> PaneGrid:
         offset_us=window.offset_us,
         cumulating=cumulating,
     )
+
+
+def shared_ranges(bounds: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the ranges that at least two of the given ranges cover, both ends in, ascending."""
+    shared: list[tuple[int, int]] = []
+    covered_to: int | None = None
+    for first, last in sorted(bounds):
+        if covered_to is not None and first <= covered_to:
+            overlap = (first, min(last, covered_to))
+            if shared and overlap[0] <= shared[-1][1]:
+                overlap = (shared[-1][0], max(shared[-1][1], overlap[1]))
+                shared.pop()
+            shared.append(overlap)
+        covered_to = last if covered_to is None else max(covered_to, last)
+    return shared
 
 
 def _floor_sql(value: str, size_us: int, offset_us: int) -> str:

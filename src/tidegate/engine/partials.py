@@ -138,6 +138,12 @@ class Partials:
     def keys(self) -> list[str]:
         return [key.name for key in self.aggregation.keys]
 
+    def whole(self, windows: str, grid: PaneGrid) -> str:
+        """``groups`` of state rows of which each is all there is of its window and group."""
+        columns = [column.name for column in self.aggregation.partial_columns]
+        values = ", ".join([END, *self.keys, *(columns or [f"1L AS {ROWS}"])])
+        return f"SELECT {values}, {grid.start_of_end_sql(END)} AS {START} FROM ({windows})"
+
     def merges(self) -> str:
         """The merge of every state column; without accumulators (distinct keys) a mere count."""
         columns = {column.name: column.merge for column in self.aggregation.partial_columns}

@@ -30,6 +30,8 @@ from tidegate.engine.prepare import BatchStart
 from tidegate.engine.report import BatchReport, Counts
 from tidegate.engine.side import KINDS, Judged, side_output
 from tidegate.engine.watermark import SINGLE_SHARD, WatermarkState, advance
+from tidegate.plan.logical import Authority
+from tidegate.plan.settings import TimeMode
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -75,6 +77,7 @@ def step(
     ingested = Ingested()
     if batch.rows is not None:
         ingested = job.operator.ingest(batch.rows, start, state.segments, store)
+    counts = _with_fallbacks(ingested.counts, job)
     segments = (*state.segments, *ingested.segments)
 
     watermark = _advance(state, ingested, clock_us, job)
@@ -115,15 +118,13 @@ def step(
         watermark=watermark,
         bound_us=bound_us,
         segments=live,
-        totals=state.totals + ingested.counts,
+        totals=state.totals + counts,
     )
     store.commit(after)
     fault_point("after_manifest", epoch)
     store.clean_up(replace(state, segments=(*segments, *emitted.segments, *emitted.spent)), after)
     fault_point("after_clean_up", epoch)
-    return after, replace(
-        _report(after, ingested.counts, emitted, started), side_dropped=side_dropped
-    )
+    return after, replace(_report(after, counts, emitted, started), side_dropped=side_dropped)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +139,13 @@ class Emitted:
 
 def _latest(*times: int | None) -> int | None:
     return max((time for time in times if time is not None), default=None)
+
+
+def _with_fallbacks(counts: Counts, job: Job) -> Counts:
+    """In processing time that nobody asked for every row falls back on the clock."""
+    spec = job.plan.watermark.spec
+    unasked = spec.mode is TimeMode.PROCESSING and spec.event_time.authority is Authority.DEFAULT
+    return replace(counts, processing_time_fallback=counts.accumulated) if unasked else counts
 
 
 def _advance(state: Manifest, ingested: Ingested, clock_us: int | None, job: Job) -> WatermarkState:

@@ -1,0 +1,91 @@
+"""Windows on panes: panes of one segment are not merged, and the answers are the same."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tidegate
+from tidegate.engine import paned, state
+from tidegate.engine.panes import shared_ranges
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+START = datetime(2026, 1, 1, 10, tzinfo=UTC)
+SCHEMA = "ts TIMESTAMP, k STRING, v BIGINT, d DECIMAL(12, 2), x DOUBLE"
+CLOCK_US = 4_000_000_000_000_000
+SQL = """
+SELECT k, window_start() AS s, count(*) AS n, sum(v) AS total, sum(d) AS money, avg(d) AS mean,
+    min(x) AS low, max(x) AS high, first(v) AS one, last(v) AS other, stddev(x) AS spread,
+    collect_set(v) AS some, count(DISTINCT v) AS values, mode(v) AS usual,
+    approx_count_distinct(v) AS about, median(x) AS middle
+FROM r GROUP BY tumblingwindow('ss', 10), k
+"""
+
+
+@pytest.mark.parametrize(
+    ("ranges", "shared"),
+    [
+        ([], []),
+        ([(0, 9)], []),
+        ([(0, 9), (10, 19)], []),
+        ([(0, 10), (10, 19)], [(10, 10)]),
+        ([(10, 19), (0, 30), (25, 40)], [(10, 19), (25, 30)]),
+        ([(0, 9), (0, 9), (0, 9)], [(0, 9)]),
+        ([(0, 20), (5, 15), (10, 30)], [(5, 20)]),
+    ],
+)
+def test_ranges_that_two_cover_are_shared(ranges, shared):
+    assert shared_ranges(ranges) == shared
+
+
+def test_panes_of_one_segment_go_out_as_they_are_and_the_others_merged(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    merged = answers(spark, tmp_path / "merged")
+    monkeypatch.setattr(paned, "FEW_ROWS", 0)
+    monkeypatch.setattr(state, "FEW_ROWS", 0)
+    apart = answers(spark, tmp_path / "apart")
+
+    # Seconds 0 to 10 and 20 to 30 are of one batch, 10 to 20 of both.
+    assert [sorted(start for _, start in batch) for batch in merged] == [
+        [START] * 3,
+        [START + timedelta(seconds=10)] * 3 + [START + timedelta(seconds=20)] * 3,
+    ]
+    assert apart == merged
+
+
+def answers(spark: SparkSession, checkpoint: Path) -> list[dict[tuple, tuple]]:
+    """The rows of each batch by key and start; lists in any order."""
+    query = tidegate.sql(
+        SQL,
+        streams={"r": SCHEMA},
+        settings={"event_time_field": "ts", "watermark_lag": "1s"},
+        spark=spark,
+    )
+    stepper = query.stepper(checkpoint=str(checkpoint), partitions=2)
+    batches = []
+    for seconds in (range(13), range(9, 32)):
+        rows = [
+            (START + timedelta(seconds=s), f"k{i}", None if i == s else s % 3 + i, s / 4, s * i / 8)
+            for s in seconds
+            for i in range(3)
+        ]
+        rows = [(t, k, v, f"{d:.2f}", x) for t, k, v, d, x in rows]
+        frame = spark.createDataFrame(rows, SCHEMA.replace("DECIMAL(12, 2)", "STRING"))
+        frame = frame.withColumn("d", frame.d.cast("DECIMAL(12, 2)"))
+        outcome = stepper.batch(frame, CLOCK_US)
+        batches.append(
+            {
+                (row["k"], row["s"].replace(tzinfo=UTC)): tuple(
+                    sorted(value) if isinstance(value, list) else value for value in row[2:]
+                )
+                for row in outcome.rows
+            }
+        )
+    return batches
