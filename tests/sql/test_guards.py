@@ -132,39 +132,57 @@ def test_what_can_fail_takes_the_form_that_gives_null(text: str, expected: str) 
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "value", "fails", "told"),
     [
-        ("i / j", "CASE WHEN j = 0 AND i IS NOT NULL THEN 'division_by_zero: i / j' END"),
-        ("1 / j", "CASE WHEN j = 0 THEN 'division_by_zero: 1 / j' END"),
+        ("i / j", "try_divide(i, j)", "j = 0 AND i IS NOT NULL", "division_by_zero: i / j"),
+        ("1 / j", "try_divide(1, j)", "j = 0", "division_by_zero: 1 / j"),
         (
             "CAST(s AS INT)",
-            "CASE WHEN try_cast(s AS INT) IS NULL AND s IS NOT NULL "
-            "THEN 'invalid_cast: CAST(s AS INT)' END",
+            "try_cast(s AS INT)",
+            "try_cast(s AS INT) IS NULL AND s IS NOT NULL",
+            "invalid_cast: CAST(s AS INT)",
         ),
         (
             "list[i]",
-            "CASE WHEN i < 0 OR i >= array_size(list) THEN 'invalid_index: list[i]' END",
+            "get(list, i)",
+            "i < 0 OR i >= array_size(list)",
+            "invalid_index: list[i]",
         ),
-        ("list[0]", "CASE WHEN 0 >= array_size(list) THEN 'invalid_index: list[0]' END"),
+        ("list[0]", "get(list, 0)", "0 >= array_size(list)", "invalid_index: list[0]"),
         (
             "s = 1",
-            "CASE WHEN try_cast(s AS BIGINT) IS NULL AND s IS NOT NULL THEN 'invalid_cast: s' END",
+            "(try_cast(s AS BIGINT) = 1)",
+            "try_cast(s AS BIGINT) IS NULL AND s IS NOT NULL",
+            "invalid_cast: s",
         ),
     ],
 )
-def test_an_error_names_the_reason_and_what_the_user_wrote(text: str, expected: str) -> None:
-    assert error(text) == expected
+def test_an_error_looks_at_null_values_only_and_names_what_the_user_wrote(
+    text: str, value: str, fails: str, told: str
+) -> None:
+    assert error(text) == f"CASE WHEN {value} IS NULL THEN CASE WHEN {fails} THEN '{told}' END END"
 
 
 def test_a_branch_that_is_not_taken_is_no_error() -> None:
-    assert error("CASE WHEN j = 0 THEN 0 ELSE i / j END") == (
+    text = "CASE WHEN j = 0 THEN 0 ELSE i / j END"
+    assert error(text) == (
+        f"CASE WHEN ({safe(text)}) IS NULL THEN "
         "CASE WHEN ((j = 0) IS NOT TRUE) AND (j = 0 AND i IS NOT NULL) "
-        "THEN 'division_by_zero: i / j' END"
+        "THEN 'division_by_zero: i / j' END END"
+    )
+
+
+def test_where_a_failed_part_does_not_make_null_all_rows_are_looked_at() -> None:
+    assert error("coalesce(i / j, 0)") == (
+        "CASE WHEN j = 0 AND i IS NOT NULL THEN 'division_by_zero: i / j' END"
     )
     assert error("j <> 0 AND i / j > 1") == (
         "CASE WHEN ((j <> 0) IS NOT FALSE) AND (j = 0 AND i IS NOT NULL) "
         "THEN 'division_by_zero: i / j' END"
     )
+    found = error("coalesce(i / j, 0) = 1 OR i % j = 2")
+    assert found is not None
+    assert found.startswith("CASE WHEN (j = 0 AND i IS NOT NULL) OR (")
 
 
 def test_of_several_errors_the_first_in_the_text_is_named() -> None:
@@ -190,7 +208,10 @@ def test_a_lambda_that_can_fail_puts_its_call_under_a_net() -> None:
     text = "transform(list, x -> i / x)"
     net = f"try_add(INTERVAL '0' DAY, reduce(array({text}), INTERVAL '0' DAY, (sum, each) -> sum))"
     assert safe(text) == f"CASE WHEN {net} IS NOT NULL THEN {text} END"
-    assert error(text) == f"CASE WHEN {net} IS NULL THEN 'division_by_zero: {text}' END"
+    assert error(text) == (
+        f"CASE WHEN ({safe(text)}) IS NULL THEN "
+        f"CASE WHEN {net} IS NULL THEN 'division_by_zero: {text}' END END"
+    )
 
 
 def test_a_function_that_no_table_knows_is_under_a_net_and_the_users_own_is_not() -> None:
@@ -225,8 +246,8 @@ def test_text_under_an_aggregate_of_numbers_is_an_error_where_it_is_no_number() 
     found = guard_argument("s", TYPES, ["count", "sum"])
     assert found == Guarded(
         safe="CASE WHEN try_cast(s AS DOUBLE) IS NOT NULL THEN s END",
-        error="CASE WHEN try_cast(s AS DOUBLE) IS NULL AND s IS NOT NULL "
-        "THEN 'invalid_cast: s' END",
+        error="CASE WHEN (CASE WHEN try_cast(s AS DOUBLE) IS NOT NULL THEN s END) IS NULL THEN "
+        "CASE WHEN try_cast(s AS DOUBLE) IS NULL AND s IS NOT NULL THEN 'invalid_cast: s' END END",
     )
     assert guard_argument("s", TYPES, ["count", "max"]) == Guarded(safe="s", error=None)
     assert guard_argument("i", TYPES, ["sum"]) == Guarded(safe="i", error=None)

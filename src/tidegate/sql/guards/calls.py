@@ -10,14 +10,25 @@ from sqlglot import exp
 
 from tidegate.plan.guarded import INVALID_ARGUMENT
 from tidegate.sql.guards.casts import cast_fails
-from tidegate.sql.guards.functions import CASTS, LIKELY_REASONS, RESULTS, SIGNATURES, TWINS, Twin
+from tidegate.sql.guards.functions import (
+    CASTS,
+    LIKELY_REASONS,
+    NOT_STRICT,
+    RESULTS,
+    SIGNATURES,
+    STRICT,
+    TWINS,
+    Twin,
+)
 from tidegate.sql.guards.operations import (
-    Fault,
     Part,
+    all_faults,
     cast,
     comparable,
+    kept_over,
     netted,
     null_where_it_fails,
+    over,
 )
 from tidegate.sql.guards.types import (
     BIGINT,
@@ -64,23 +75,30 @@ class Call:
         chosen = tuple(parts) if parts is not None else self.parts
         arguments = zip(self.node.iter_expressions(), chosen, strict=False)
         texts = {id(node): part.text for node, part in arguments}
-        return Part(
+        own = Part(
             text=self.source.rewrite(
                 self.node, lambda each: texts.get(id(each)) if each is not self.node else None
             ),
             type=replace(self, parts=chosen).type,
-            faults=_faults(chosen),
         )
+        return kept_over(own, chosen, strict=self._is_strict)
+
+    @property
+    def _is_strict(self) -> bool:
+        """Whether it returns NULL when an argument is NULL."""
+        known = SIGNATURES.get(self.name)
+        strict = known is not None and "a" not in known.parameters and self.name not in NOT_STRICT
+        return strict or self.name in CASTS or self.name in STRICT
 
     def netted(self, reason: str | None = None) -> Part:
         """Return the call under a net: it may fail of anything."""
         likely = next((key for key, names in LIKELY_REASONS.items() if self.name in names), None)
         fault = (reason or likely or INVALID_ARGUMENT, self.written)
-        return netted(self.written, self.type, fault, _faults(self.parts))
+        return netted(self.written, self.type, fault, all_faults(self.parts))
 
     def with_faults(self, own: Part, parts: Sequence[Part] | None = None) -> Part:
         """Return a guarded form with the faults of its arguments before its own."""
-        return replace(own, faults=_faults(self.parts if parts is None else parts) + own.faults)
+        return over(own, self.parts if parts is None else parts)
 
 
 def guarded_by_table(call: Call) -> Part:
@@ -125,7 +143,7 @@ def as_wanted(part: Part, wanted: SqlType | None) -> Part:
     if wanted is None or cast_fails(part.type, wanted) is None:
         return part
     made = cast(part, wanted, wanted.name, part.written)
-    return replace(made, faults=part.faults + made.faults, written=part.written)
+    return replace(over(made, (part,)), written=part.written)
 
 
 def _twin(call: Call, twin: Twin) -> Part:
@@ -138,10 +156,6 @@ def _twin(call: Call, twin: Twin) -> Part:
     tried = f"{twin.name}({', '.join(part.text for part in parts)})"
     own = null_where_it_fails(tried, parts, call.type, (twin.reason, call.written))
     return call.with_faults(own, parts)
-
-
-def _faults(parts: Sequence[Part]) -> tuple[Fault, ...]:
-    return tuple(fault for part in parts for fault in part.faults)
 
 
 def _result(result: str, parts: Sequence[Part]) -> SqlType | None:

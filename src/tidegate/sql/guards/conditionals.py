@@ -10,8 +10,8 @@ from sqlglot import exp
 from tidegate.plan.guarded import INVALID_CAST
 from tidegate.sql.guards.arms import Arm, faults_of_arms, faults_until
 from tidegate.sql.guards.functions import RESULTS
-from tidegate.sql.guards.guarding import Guarding, Rule, all_faults
-from tidegate.sql.guards.operations import Fault, Part, comparable
+from tidegate.sql.guards.guarding import Guarding, Rule
+from tidegate.sql.guards.operations import Fault, Part, all_faults, comparable
 from tidegate.sql.guards.types import INT, SqlType, common_type, read_type
 
 # Calls that fail by what their lambda returns, not only by what fails in it.
@@ -47,7 +47,9 @@ def case(guarding: Guarding, node: exp.Expr) -> Part:
         nodes, parts = [*nodes, default], [*parts, mixed[-1]]
     if operand is not None:
         nodes, parts = [node.this, *nodes], [operand, *parts]
-    return _rewritten(guarding, node, nodes, parts, Part(text="", type=kind, faults=faults))
+    hides = bool(before + all_faults(whens)) or any(each.hides for each in mixed)
+    own = Part(text="", type=kind, faults=faults, hides=hides)
+    return _rewritten(guarding, node, nodes, parts, own)
 
 
 def if_(guarding: Guarding, node: exp.Expr) -> Part:
@@ -74,7 +76,8 @@ def lambda_call(guarding: Guarding, node: exp.Expr) -> Part:
     if inside or name in _FAIL_BY_RESULT:
         reason = inside[0].reason if inside else "invalid_argument"
         return guarding.netted(node, kind, all_faults(parts), reason)
-    own = Part(text="", type=kind, faults=all_faults(parts))
+    faults = all_faults(parts)
+    own = Part(text="", type=kind, faults=faults, hides=bool(faults))
     return _rewritten(guarding, node, given, parts, own)
 
 
@@ -84,7 +87,8 @@ def _coalesce(guarding: Guarding, node: exp.Expr) -> Part:
     faults = faults_until(mixed or parts, "IS NULL")
     if mixed is None:
         return guarding.netted(node, None, faults, INVALID_CAST)
-    return guarding.kept(node, mixed, common_type([each.type for each in mixed]), faults)
+    kind = common_type([each.type for each in mixed])
+    return replace(guarding.kept(node, mixed, kind), faults=faults)
 
 
 def _nvl2(guarding: Guarding, node: exp.Expr) -> Part:
@@ -120,7 +124,7 @@ def _decode(guarding: Guarding, node: exp.Expr) -> Part:
     searched = comparable((operand, *rest[: 2 * pairs : 2]))
     if searched != (operand, *rest[: 2 * pairs : 2]) or comparable(tuple(values)) != tuple(values):
         return guarding.netted(node, kind, faults, INVALID_CAST)
-    return guarding.kept(node, parts, kind, faults)
+    return replace(guarding.kept(node, parts, kind), faults=faults)
 
 
 CONDITIONALS: dict[str, Rule] = {
@@ -147,7 +151,8 @@ def _chosen(
     kind = common_type([each.type for each in mixed or values])
     if mixed is None:
         return guarding.netted(node, kind, faults, INVALID_CAST)
-    own = Part(text="", type=kind, faults=faults)
+    hides = bool(all_faults(first)) or any(each.hides for each in mixed)
+    own = Part(text="", type=kind, faults=faults, hides=hides)
     return _rewritten(guarding, node, nodes, [*first, *mixed], own)
 
 

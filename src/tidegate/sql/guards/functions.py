@@ -157,6 +157,14 @@ SIGNATURES = {
     for name in names.split()
 }
 
+# Functions that are not NULL although an argument is, of those that are given no ``a``; and those
+# that are NULL then, of the others.
+NOT_STRICT = ("isnan", "nanvl", "uniform")
+STRICT = (
+    "abs bround ceil ceiling concat floor get mod negative pmod round size timestamp_millis "
+    "timestamp_seconds unix_micros unix_millis unix_seconds unix_timestamp"
+).split()
+
 # Each twin gives NULL for values that are not NULL only where the function fails.
 TWINS = {
     "to_date": Twin(name="try_to_date", parameters="ap", result="DATE", reason=INVALID_CAST),

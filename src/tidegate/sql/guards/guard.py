@@ -26,12 +26,12 @@ fails is an error also where the other is NULL, for which Spark may not even com
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tidegate.plan.guarded import Guarded, error_literal
 from tidegate.sql.guards.guarding import Guarding
-from tidegate.sql.guards.operations import Fault, Part, cast
+from tidegate.sql.guards.operations import Part, cast
 from tidegate.sql.guards.rules import RULES
 from tidegate.sql.guards.types import DOUBLE, read_type
 from tidegate.sql.source import in_brackets, read_expression
@@ -80,7 +80,7 @@ def guard_argument(
         return guard(text, columns)
     number = cast(part, DOUBLE, DOUBLE.name, part.written)
     kept = f"CASE WHEN {number.text} IS NOT NULL THEN {part.text} END"
-    return _guarded(replace(part, text=kept, faults=part.faults + number.faults))
+    return _guarded(replace(part, text=kept, faults=part.faults + number.faults, hides=part.hides))
 
 
 def _part(text: str, columns: Mapping[str, str | None]) -> Part:
@@ -94,20 +94,24 @@ def _is_plain(part: Part) -> bool:
 
 
 def _guarded(part: Part) -> Guarded:
-    return Guarded(safe=part.text, error=_error(tuple(dict.fromkeys(part.faults))))
+    return Guarded(safe=part.text, error=_error(part))
 
 
-def _error(faults: Sequence[Fault]) -> str | None:
+def _error(part: Part) -> str | None:
     """Return the text that names the first fault there is.
 
-    All conditions stand in one OR before they are told apart, because Spark computes what they
-    share with ``safe`` only once where it is certain to be needed.
+    Rows on which nothing fails must cost next to nothing. Where a fault makes the value NULL, only
+    rows whose value is NULL are looked at: Spark has the value already. Elsewhere all conditions
+    stand in one OR first, because Spark shares with ``safe`` what is certain to be needed.
     """
+    faults = tuple(dict.fromkeys(part.faults))
     if not faults:
         return None
     cases = " ".join(
         f"WHEN {fault.when} THEN {error_literal(fault.reason, fault.detail)}" for fault in faults
     )
+    if not part.hides:
+        return f"CASE WHEN {part.operand} IS NULL THEN CASE {cases} END END"
     if len(faults) == 1:
         return f"CASE {cases} END"
     conditions = " OR ".join(in_brackets(fault.when) for fault in faults)

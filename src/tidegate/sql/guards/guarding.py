@@ -9,7 +9,7 @@ from typing import TypeAlias
 from sqlglot import exp
 
 from tidegate.plan.guarded import INVALID_ARGUMENT
-from tidegate.sql.guards.operations import Fault, Part, netted
+from tidegate.sql.guards.operations import Fault, Part, kept_over, netted
 from tidegate.sql.guards.types import SqlType
 from tidegate.sql.nodes import place_of
 from tidegate.sql.source import Source, subtree
@@ -57,7 +57,8 @@ class Guarding:
         node: exp.Expr,
         parts: Sequence[Part] | None = None,
         kind: SqlType | None = None,
-        faults: tuple[Fault, ...] | None = None,
+        *,
+        strict: bool = False,
     ) -> Part:
         """Return a node that does not fail itself, over the nodes under it.
 
@@ -65,7 +66,7 @@ class Guarding:
             node: the node.
             parts: the nodes under it, guarded; None: guard them.
             kind: the type of the node.
-            faults: what can fail in it; None: whatever can in its parts.
+            strict: whether it is NULL when one of its parts is.
         """
         below = self.parts(node) if parts is None else tuple(parts)
         texts = {
@@ -73,13 +74,13 @@ class Guarding:
             for child, part in zip(self.children(node), below, strict=True)
             if part.text != self.source.slice(child)
         }
-        return Part(
+        own = Part(
             text=self.source.rewrite(node, lambda each: texts.get(id(each)))
             if texts
             else (self.source.slice(node) if place_of(node) is not None else ""),
             type=kind,
-            faults=all_faults(below) if faults is None else faults,
         )
+        return kept_over(own, below, strict=strict)
 
     def netted(
         self,
@@ -96,8 +97,3 @@ class Guarding:
 
 
 Rule: TypeAlias = Callable[[Guarding, exp.Expr], Part]
-
-
-def all_faults(parts: Sequence[Part]) -> tuple[Fault, ...]:
-    """Return what can fail in parts that are all computed."""
-    return tuple(fault for part in parts for fault in part.faults)

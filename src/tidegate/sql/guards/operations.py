@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tidegate.plan.guarded import DIVISION_BY_ZERO, INVALID_CAST, INVALID_INDEX, OVERFLOW
@@ -48,7 +49,13 @@ class Fault:
 class Part:
     """A sub-expression: its text that never raises, its type, and what can fail in it, in order.
 
-    ``literal`` is the value of a literal, ``written`` the text that the user wrote.
+    Attributes:
+        text: Spark SQL.
+        type: its type; None: not known.
+        faults: what can fail.
+        literal: the value of a literal.
+        written: the text that the user wrote.
+        hides: whether the value may be other than NULL although a part of it failed.
     """
 
     text: str
@@ -56,6 +63,7 @@ class Part:
     faults: tuple[Fault, ...] = ()
     literal: str | None = None
     written: str = ""
+    hides: bool = False
 
     @property
     def operand(self) -> str:
@@ -66,6 +74,23 @@ class Part:
     def known(self) -> str | None:
         """The condition that the value is not NULL; None for a literal, which never is."""
         return None if self.literal is not None else f"{self.operand} IS NOT NULL"
+
+
+def all_faults(parts: Sequence[Part]) -> tuple[Fault, ...]:
+    """Return what can fail in parts that are all computed."""
+    return tuple(fault for part in parts for fault in part.faults)
+
+
+def over(own: Part, operands: Sequence[Part]) -> Part:
+    """Return an operation that is NULL when an operand is, with what can fail in operands first."""
+    hides = any(each.hides for each in operands)
+    return replace(own, faults=all_faults(operands) + own.faults, hides=hides)
+
+
+def kept_over(own: Part, parts: Sequence[Part], *, strict: bool) -> Part:
+    """Return what does not fail itself over its parts."""
+    made = over(own, parts)
+    return made if strict else replace(made, hides=bool(made.faults))
 
 
 def net(call: str) -> str:
@@ -317,4 +342,4 @@ def comparable(parts: tuple[Part, ...]) -> tuple[Part, ...] | None:
 
 def _cast_text(part: Part, wanted: SqlType) -> Part:
     made = cast(part, wanted, wanted.name, part.written)
-    return replace(made, faults=part.faults + made.faults, written=part.written)
+    return replace(over(made, (part,)), written=part.written)

@@ -9,15 +9,17 @@ from sqlglot import exp
 from tidegate.plan.guarded import DIVISION_BY_ZERO, INVALID_CAST
 from tidegate.sql.guards.arms import faults_until
 from tidegate.sql.guards.calls import as_wanted
-from tidegate.sql.guards.guarding import Guarding, Rule, all_faults
+from tidegate.sql.guards.guarding import Guarding, Rule
 from tidegate.sql.guards.operations import (
     Fault,
     Part,
+    all_faults,
     arithmetic,
     arithmetic_type,
     as_operands,
     comparable,
     negated,
+    over,
     whole_division,
 )
 from tidegate.sql.guards.types import BIGINT, BOOLEAN, DOUBLE, INTERVAL, common_type
@@ -32,6 +34,7 @@ _SYMBOLS: dict[type[exp.Expr], str] = {
 }
 # ANY and ALL of several patterns.
 _LISTS = (exp.Any, exp.All, exp.Tuple, exp.Paren)
+_NULL_SAFE = (exp.NullSafeEQ, exp.NullSafeNEQ)
 # A comparison that is negated inside of itself, a NOT IN (1), is one node with its NOT.
 _NEGATED = (exp.In, exp.Between, exp.Like, exp.ILike, exp.RegexpLike, exp.Escape)
 
@@ -47,8 +50,8 @@ def _arithmetic(guarding: Guarding, node: exp.Expr) -> Part:
     left, right = operands
     own = arithmetic(operator, left, right, written)
     if own is None:
-        return guarding.kept(node, operands, arithmetic_type(operator, left, right))
-    return replace(own, faults=all_faults(operands) + own.faults)
+        return guarding.kept(node, operands, arithmetic_type(operator, left, right), strict=True)
+    return over(own, operands)
 
 
 def _is_interval(guarding: Guarding, node: exp.Expr) -> bool:
@@ -63,12 +66,12 @@ def _whole_division(guarding: Guarding, node: exp.Expr) -> Part:
     operands = as_operands(parts)
     if operands is None or None in [each.type for each in parts]:
         return guarding.netted(node, None, all_faults(parts), DIVISION_BY_ZERO)
-    kept = guarding.kept(node, operands)
+    kept = guarding.kept(node, operands, strict=True)
     left, right = operands
     own = whole_division(left, right, kept.text, guarding.source.slice(node))
     if own is None:
         return replace(kept, type=BIGINT)
-    return replace(own, faults=all_faults(operands) + own.faults)
+    return over(own, operands)
 
 
 def _negation(guarding: Guarding, node: exp.Expr) -> Part:
@@ -77,9 +80,9 @@ def _negation(guarding: Guarding, node: exp.Expr) -> Part:
         part = as_wanted(part, DOUBLE)
     own = negated(part, guarding.source.slice(node))
     if own is None:
-        made = guarding.kept(node, [part], part.type)
+        made = guarding.kept(node, [part], part.type, strict=True)
         return replace(made, literal=None if part.literal is None else f"-{part.literal}")
-    return replace(own, faults=part.faults + own.faults)
+    return over(own, (part,))
 
 
 def _bits(guarding: Guarding, node: exp.Expr) -> Part:
@@ -88,7 +91,7 @@ def _bits(guarding: Guarding, node: exp.Expr) -> Part:
     if any(kind is None or kind.is_text for kind in kinds):
         return guarding.netted(node, None, all_faults(parts), INVALID_CAST)
     shift = isinstance(node, exp.BitwiseLeftShift | exp.BitwiseRightShift)
-    return guarding.kept(node, parts, kinds[0] if shift else common_type(kinds))
+    return guarding.kept(node, parts, kinds[0] if shift else common_type(kinds), strict=True)
 
 
 def _comparison(guarding: Guarding, node: exp.Expr) -> Part:
@@ -96,20 +99,22 @@ def _comparison(guarding: Guarding, node: exp.Expr) -> Part:
     operands = comparable(parts)
     if operands is None:
         return guarding.netted(_whole(node), BOOLEAN, all_faults(parts), INVALID_CAST)
-    return guarding.kept(node, operands, BOOLEAN, _faults_in_order(node, operands))
+    made = guarding.kept(node, operands, BOOLEAN, strict=not isinstance(node, _NULL_SAFE))
+    if not isinstance(node, exp.Between | exp.In):
+        return made
+    hides = made.hides or bool(all_faults(operands[1:]))
+    return replace(made, faults=_faults_in_order(node, operands), hides=hides)
 
 
 def _faults_in_order(node: exp.Expr, operands: tuple[Part, ...]) -> tuple[Fault, ...]:
-    """What can fail in a comparison, as far as Spark computes it before it knows the answer."""
+    """What can fail in BETWEEN or IN, as far as Spark computes it until it knows the answer."""
     first, *others = operands
     if isinstance(node, exp.Between):
         low, high = others
         passes = replace(low, text=f"{first.operand} >= {low.operand}")
         return first.faults + faults_until([passes, high], "IS NOT FALSE")
-    if isinstance(node, exp.In):
-        tried = [replace(each, text=f"{first.operand} = {each.operand}") for each in others]
-        return first.faults + faults_until(tried, "IS NOT TRUE")
-    return all_faults(operands)
+    tried = [replace(each, text=f"{first.operand} = {each.operand}") for each in others]
+    return first.faults + faults_until(tried, "IS NOT TRUE")
 
 
 def _pattern(guarding: Guarding, node: exp.Expr) -> Part:
@@ -119,13 +124,13 @@ def _pattern(guarding: Guarding, node: exp.Expr) -> Part:
     leaves = [each for each in comparison.expression.walk() if not isinstance(each, _LISTS)]
     if not all(isinstance(each, exp.Literal) for each in leaves):
         return guarding.netted(_whole(node), BOOLEAN, all_faults(parts))
-    made = guarding.kept(comparison, parts, BOOLEAN)
+    made = guarding.kept(comparison, parts, BOOLEAN, strict=True)
     return made if comparison is node else _with_escape(guarding, node, made)
 
 
 def _with_escape(guarding: Guarding, node: exp.Expr, comparison: Part) -> Part:
     escape = [guarding.part(each) for each in guarding.children(node)[1:]]
-    return guarding.kept(node, [comparison, *escape], BOOLEAN)
+    return guarding.kept(node, [comparison, *escape], BOOLEAN, strict=True)
 
 
 def _whole(node: exp.Expr) -> exp.Expr:
@@ -141,7 +146,7 @@ def _not(guarding: Guarding, node: exp.Expr) -> Part:
     if part.faults and part.faults[-1].detail == guarding.source.slice(node):
         # The comparison went under its net together with this NOT.
         return part
-    return guarding.kept(node, _conditions((part,)), BOOLEAN)
+    return guarding.kept(node, _conditions((part,)), BOOLEAN, strict=True)
 
 
 def _logic(guarding: Guarding, node: exp.Expr) -> Part:
@@ -149,7 +154,7 @@ def _logic(guarding: Guarding, node: exp.Expr) -> Part:
     goes_on = "IS NOT FALSE" if isinstance(node, exp.And) else "IS NOT TRUE"
     condition = f"({left.text}) {goes_on}"
     faults = left.faults + tuple(each.only_if(condition) for each in right.faults)
-    return guarding.kept(node, [left, right], BOOLEAN, faults)
+    return replace(guarding.kept(node, [left, right], BOOLEAN), faults=faults)
 
 
 def _conditions(parts: tuple[Part, ...]) -> tuple[Part, ...]:

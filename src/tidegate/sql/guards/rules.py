@@ -12,11 +12,13 @@ from tidegate.sql.functions import is_unit_word, known_functions
 from tidegate.sql.guards.calls import Call, as_wanted
 from tidegate.sql.guards.casts import cast_fails
 from tidegate.sql.guards.conditionals import CONDITIONALS, case, if_, lambda_call
-from tidegate.sql.guards.guarding import Guarding, Rule, all_faults
+from tidegate.sql.guards.guarding import Guarding, Rule
 from tidegate.sql.guards.operations import (
     Part,
+    all_faults,
     cast,
     element,
+    over,
 )
 from tidegate.sql.guards.operators import OPERATORS
 from tidegate.sql.guards.special import SPECIAL, guarded_call, part_type
@@ -84,7 +86,7 @@ def _typed(guarding: Guarding, node: exp.Expr) -> Part:
 
 def _paren(guarding: Guarding, node: exp.Expr) -> Part:
     inner = guarding.part(node.this)
-    made = guarding.kept(node, [inner], inner.type)
+    made = guarding.kept(node, [inner], inner.type, strict=True)
     return replace(made, literal=inner.literal)
 
 
@@ -102,14 +104,14 @@ def _cast(guarding: Guarding, node: exp.Expr) -> Part:
     part = guarding.part(inner)
     wanted = read_type(type_text) or type_of(node.args.get("to"))
     if node.args.get("safe"):
-        return guarding.kept(node, [part], wanted)
+        return guarding.kept(node, [part], wanted, strict=True)
     if _is_cast_as_a_whole(part.type, wanted):
         return guarding.netted(node, wanted, part.faults, INVALID_CAST)
     assert wanted is not None, "a type that is not understood is cast as a whole"
     if cast_fails(part.type, wanted) is None:
-        return guarding.kept(node, [part], wanted)
+        return guarding.kept(node, [part], wanted, strict=True)
     own = cast(part, wanted, type_text, written)
-    return replace(own, faults=part.faults + own.faults)
+    return over(own, (part,))
 
 
 def _is(guarding: Guarding, node: exp.Expr) -> Part:
@@ -117,7 +119,7 @@ def _is(guarding: Guarding, node: exp.Expr) -> Part:
 
 
 def _text(guarding: Guarding, node: exp.Expr) -> Part:
-    return guarding.kept(node, kind=STRING)
+    return guarding.kept(node, kind=STRING, strict=True)
 
 
 def _substring(guarding: Guarding, node: exp.Expr) -> Part:
@@ -130,7 +132,7 @@ def _substring(guarding: Guarding, node: exp.Expr) -> Part:
         for child in guarding.children(node)
     ]
     kind = INT if isinstance(node, exp.StrPosition) else STRING
-    return guarding.kept(node, parts, kind)
+    return guarding.kept(node, parts, kind, strict=True)
 
 
 def _extract(guarding: Guarding, node: exp.Expr) -> Part:
@@ -138,7 +140,7 @@ def _extract(guarding: Guarding, node: exp.Expr) -> Part:
     kind = parts[-1].type
     if kind is None or kind.is_text:
         return guarding.netted(node, None, all_faults(parts), INVALID_CAST)
-    return guarding.kept(node, parts, part_type(node.this.name))
+    return guarding.kept(node, parts, part_type(node.this.name), strict=True)
 
 
 def _is_cast_as_a_whole(given: SqlType | None, wanted: SqlType | None) -> bool:
@@ -155,11 +157,11 @@ def _bracket(guarding: Guarding, node: exp.Expr) -> Part:
     if name == "MAP" and holder.type is not None:
         key_is_text = holder.type.key is not None and holder.type.key.is_text
         if key_is_text or (index.type is not None and not index.type.is_text):
-            return guarding.kept(node, parts, holder.type.element)
+            return guarding.kept(node, parts, holder.type.element, strict=True)
     if name != "ARRAY" or index.type is None:
         return guarding.netted(node, None, all_faults(parts), INVALID_INDEX)
     own = element(holder, index, guarding.kept(node, parts).text, guarding.source.slice(node))
-    return replace(own, faults=all_faults(parts) + own.faults)
+    return over(own, parts)
 
 
 def _dot(guarding: Guarding, node: exp.Expr) -> Part:
@@ -167,7 +169,7 @@ def _dot(guarding: Guarding, node: exp.Expr) -> Part:
     is_field = isinstance(node.expression, exp.Identifier)
     kind = holder.type.field(node.expression.name) if is_field and holder.type else None
     below = [holder, Part(text=guarding.source.slice(node.expression))]
-    return guarding.kept(node, below, kind)
+    return guarding.kept(node, below, kind, strict=True)
 
 
 def _call(guarding: Guarding, node: exp.Expr) -> Part:
