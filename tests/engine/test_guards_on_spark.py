@@ -10,9 +10,9 @@ from pyspark.errors import PySparkException
 
 from engine.guard_table import COLUMNS, EXPRESSIONS
 from sql import expressions
-from tidegate.plan.guarded import Guarded, detail_sql, reason_sql
+from tidegate.plan.guarded import Guarded, detail_sql, first_error, reason_sql
 from tidegate.sql.guards import guard
-from tidegate.sql.guards.operations import net
+from tidegate.sql.guards.parts import net
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -136,7 +136,7 @@ def _guarded(
     for texts in _chunks(list(guarded)):
         columns = []
         for place, text in enumerate(texts):
-            error = guarded[text].error
+            error = first_error([guarded[text]])
             columns.append(f"{guarded[text].safe} AS v{place}")
             columns.append(f"{reason_sql(error) if error else 'NULL'} AS e{place}")
         both = rows.selectExpr("at", *columns).collect()

@@ -88,7 +88,7 @@ def error(text: str) -> str | None:
     ],
 )
 def test_what_cannot_fail_stays_as_it_is_written(text: str) -> None:
-    assert guard(text, TYPES) == Guarded(safe=text, error=None)
+    assert guard(text, TYPES) == Guarded(safe=text)
 
 
 @pytest.mark.parametrize(
@@ -160,29 +160,28 @@ def test_what_can_fail_takes_the_form_that_gives_null(text: str, expected: str) 
 def test_an_error_looks_at_null_values_only_and_names_what_the_user_wrote(
     text: str, value: str, fails: str, told: str
 ) -> None:
-    assert error(text) == f"CASE WHEN {value} IS NULL THEN CASE WHEN {fails} THEN '{told}' END END"
+    guarded = guard(text, TYPES)
+    assert guarded.suspect == f"{value} IS NULL"
+    assert guarded.error == f"CASE WHEN {fails} THEN '{told}' END"
 
 
 def test_a_branch_that_is_not_taken_is_no_error() -> None:
-    text = "CASE WHEN j = 0 THEN 0 ELSE i / j END"
-    assert error(text) == (
-        f"CASE WHEN ({safe(text)}) IS NULL THEN "
+    assert error("CASE WHEN j = 0 THEN 0 ELSE i / j END") == (
         "CASE WHEN ((j = 0) IS NOT TRUE) AND (j = 0 AND i IS NOT NULL) "
-        "THEN 'division_by_zero: i / j' END END"
-    )
-
-
-def test_where_a_failed_part_does_not_make_null_all_rows_are_looked_at() -> None:
-    assert error("coalesce(i / j, 0)") == (
-        "CASE WHEN j = 0 AND i IS NOT NULL THEN 'division_by_zero: i / j' END"
+        "THEN 'division_by_zero: i / j' END"
     )
     assert error("j <> 0 AND i / j > 1") == (
         "CASE WHEN ((j <> 0) IS NOT FALSE) AND (j = 0 AND i IS NOT NULL) "
         "THEN 'division_by_zero: i / j' END"
     )
-    found = error("coalesce(i / j, 0) = 1 OR i % j = 2")
-    assert found is not None
-    assert found.startswith("CASE WHEN (j = 0 AND i IS NOT NULL) OR (")
+
+
+def test_where_a_failed_part_does_not_make_null_its_conditions_make_a_row_suspect() -> None:
+    assert guard("coalesce(i / j, 0)", TYPES).suspect == "(j = 0 AND i IS NOT NULL)"
+    assert guard("coalesce(i / j, 0) = 1 OR i % j = 2", TYPES).suspect == (
+        "(j = 0 AND i IS NOT NULL) OR "
+        "(((coalesce(try_divide(i, j), 0) = 1) IS NOT TRUE) AND (j = 0 AND i IS NOT NULL))"
+    )
 
 
 def test_of_several_errors_the_first_in_the_text_is_named() -> None:
@@ -208,10 +207,7 @@ def test_a_lambda_that_can_fail_puts_its_call_under_a_net() -> None:
     text = "transform(list, x -> i / x)"
     net = f"try_add(INTERVAL '0' DAY, reduce(array({text}), INTERVAL '0' DAY, (sum, each) -> sum))"
     assert safe(text) == f"CASE WHEN {net} IS NOT NULL THEN {text} END"
-    assert error(text) == (
-        f"CASE WHEN ({safe(text)}) IS NULL THEN "
-        f"CASE WHEN {net} IS NULL THEN 'division_by_zero: {text}' END END"
-    )
+    assert error(text) == f"CASE WHEN {net} IS NULL THEN 'division_by_zero: {text}' END"
 
 
 def test_a_function_that_no_table_knows_is_under_a_net_and_the_users_own_is_not() -> None:
@@ -239,18 +235,20 @@ def test_what_is_not_known_is_expected_to_fail() -> None:
 
 def test_a_subquery_is_left_alone() -> None:
     text = "i IN (SELECT CAST(v AS INT) FROM info)"
-    assert guard(text, TYPES) == Guarded(safe=text, error=None)
+    assert guard(text, TYPES) == Guarded(safe=text)
 
 
 def test_text_under_an_aggregate_of_numbers_is_an_error_where_it_is_no_number() -> None:
     found = guard_argument("s", TYPES, ["count", "sum"])
+    kept = "CASE WHEN try_cast(s AS DOUBLE) IS NOT NULL THEN s END"
+    fails = "try_cast(s AS DOUBLE) IS NULL AND s IS NOT NULL"
     assert found == Guarded(
-        safe="CASE WHEN try_cast(s AS DOUBLE) IS NOT NULL THEN s END",
-        error="CASE WHEN (CASE WHEN try_cast(s AS DOUBLE) IS NOT NULL THEN s END) IS NULL THEN "
-        "CASE WHEN try_cast(s AS DOUBLE) IS NULL AND s IS NOT NULL THEN 'invalid_cast: s' END END",
+        safe=kept,
+        suspect=f"({kept}) IS NULL",
+        error=f"CASE WHEN {fails} THEN 'invalid_cast: s' END",
     )
-    assert guard_argument("s", TYPES, ["count", "max"]) == Guarded(safe="s", error=None)
-    assert guard_argument("i", TYPES, ["sum"]) == Guarded(safe="i", error=None)
+    assert guard_argument("s", TYPES, ["count", "max"]) == Guarded(safe="s")
+    assert guard_argument("i", TYPES, ["sum"]) == Guarded(safe="i")
 
 
 @pytest.mark.parametrize("text", EXPRESSIONS)
@@ -279,17 +277,24 @@ def test_every_way_to_write_an_expression_is_understood_with_types_and_without(t
 )
 def test_brackets_stay_in_balance_and_operations_have_their_form(text: str) -> None:
     guarded = guard(text, TYPES)
-    for made in (guarded.safe, guarded.error or ""):
+    for made in (guarded.safe, guarded.suspect or "", guarded.error or ""):
         assert made.count("(") == made.count(")")
         assert made.count("CASE") == made.count(" END")
         # What is made can be read again.
         assert not made or guard(made, TYPES)
 
 
-def test_errors_of_several_expressions_are_one() -> None:
-    assert first_error([None, None]) is None
-    assert first_error([None, "a"]) == "a"
-    assert first_error(["a", None, "b"]) == "coalesce(a, b)"
+def test_errors_of_several_expressions_are_one_and_those_of_where_come_first() -> None:
+    one, two = (Guarded(safe=f"v{n}", suspect=f"s{n}", error=f"e{n}") for n in (1, 2))
+    plain = Guarded(safe="v")
+    assert first_error([plain, plain], plain) is None
+    assert first_error([plain, one]) == "CASE WHEN (s1) THEN e1 END"
+    assert first_error([one, two]) == "CASE WHEN (s1) OR (s2) THEN coalesce(e1, e2) END"
+    assert first_error([one], plain) == "CASE WHEN (s1) THEN CASE WHEN v THEN e1 END END"
+    assert first_error([plain], one) == "CASE WHEN (s1) THEN e1 END"
+    assert first_error([two], one) == (
+        "CASE WHEN (s1) OR (s2) THEN coalesce(e1, CASE WHEN v1 THEN e2 END) END"
+    )
 
 
 def test_the_tables_name_functions_that_there_are_and_reasons_that_are_explained() -> None:

@@ -31,23 +31,47 @@ _SEPARATOR = ": "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarded:
-    """An expression in two texts of Spark SQL.
+    """An expression in texts of Spark SQL.
 
     Attributes:
         safe: the expression, of the same type, NULL where a part of it fails; it never raises.
+        suspect: BOOLEAN, true for every row on which something fails (and for others); None:
+            nothing can fail, and ``safe`` is the expression as written.
         error: STRING, NULL for a row on which nothing fails, else the reason and the text of the
-            part that fails first, ``division_by_zero: total / parts``; None: nothing can fail, and
-            ``safe`` is the expression as written.
+            part that fails first, ``division_by_zero: total / parts``; None as ``suspect``.
     """
 
     safe: str
-    error: str | None
+    suspect: str | None = None
+    error: str | None = None
 
 
-def first_error(errors: Iterable[str | None]) -> str | None:
-    """Return the text that gives the first error of several expressions; None: none can fail."""
-    able = [each for each in errors if each is not None]
-    return able[0] if len(able) == 1 else f"coalesce({', '.join(able)})" if able else None
+def first_error(guards: Iterable[Guarded], where: Guarded | None = None) -> str | None:
+    """Return the text that gives the first error of a row; None: nothing can fail.
+
+    All suspicions stand in one OR, which Spark surely computes, so it shares with the expressions
+    themselves what both need; the errors are computed for suspect rows alone.
+
+    Args:
+        guards: the expressions computed for the row.
+        where: the WHERE clause. Its error comes first, and a row that it removes has no other.
+    """
+    others = [each for each in guards if each.error is not None]
+    errors = [each.error for each in others if each.error is not None]
+    suspects = [each.suspect for each in others if each.suspect is not None]
+    error = _coalesced(errors)
+    if where is not None and error is not None:
+        error = f"CASE WHEN {where.safe} THEN {error} END"
+    if where is not None and where.error is not None and where.suspect is not None:
+        suspects = [where.suspect, *suspects]
+        error = _coalesced([where.error, *([error] if error is not None else [])])
+    if error is None:
+        return None
+    return f"CASE WHEN {' OR '.join(f'({each})' for each in suspects)} THEN {error} END"
+
+
+def _coalesced(errors: list[str]) -> str | None:
+    return errors[0] if len(errors) == 1 else f"coalesce({', '.join(errors)})" if errors else None
 
 
 def reason_sql(error: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tidegate.sql.guards.operations import Fault, Part
+from tidegate.sql.guards.parts import Fault, Part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

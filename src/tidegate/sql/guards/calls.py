@@ -20,11 +20,10 @@ from tidegate.sql.guards.functions import (
     TWINS,
     Twin,
 )
-from tidegate.sql.guards.operations import (
+from tidegate.sql.guards.operations import cast, comparable
+from tidegate.sql.guards.parts import (
     Part,
     all_faults,
-    cast,
-    comparable,
     kept_over,
     netted,
     null_where_it_fails,

@@ -11,7 +11,8 @@ from tidegate.plan.guarded import INVALID_CAST
 from tidegate.sql.guards.arms import Arm, faults_of_arms, faults_until
 from tidegate.sql.guards.functions import RESULTS
 from tidegate.sql.guards.guarding import Guarding, Rule
-from tidegate.sql.guards.operations import Fault, Part, all_faults, comparable
+from tidegate.sql.guards.operations import comparable
+from tidegate.sql.guards.parts import Fault, Part, all_faults
 from tidegate.sql.guards.types import INT, SqlType, common_type, read_type
 
 # Calls that fail by what their lambda returns, not only by what fails in it.

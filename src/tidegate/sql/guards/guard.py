@@ -31,7 +31,8 @@ from dataclasses import replace
 
 from tidegate.plan.guarded import Guarded, error_literal
 from tidegate.sql.guards.guarding import Guarding
-from tidegate.sql.guards.operations import Part, cast
+from tidegate.sql.guards.operations import cast
+from tidegate.sql.guards.parts import Part
 from tidegate.sql.guards.rules import RULES
 from tidegate.sql.guards.types import DOUBLE, read_type
 from tidegate.sql.source import in_brackets, read_expression
@@ -59,7 +60,7 @@ def guard(text: str, columns: Mapping[str, str | None]) -> Guarded:
         Refusal: the text is not one expression.
     """
     part = _part(text, columns)
-    return Guarded(safe=text, error=None) if _is_plain(part) else _guarded(part)
+    return Guarded(safe=text) if _is_plain(part) else _guarded(part)
 
 
 def guard_argument(
@@ -94,25 +95,21 @@ def _is_plain(part: Part) -> bool:
 
 
 def _guarded(part: Part) -> Guarded:
-    return Guarded(safe=part.text, error=_error(part))
-
-
-def _error(part: Part) -> str | None:
-    """Return the text that names the first fault there is.
+    """Return a part with the text that names the first fault there is.
 
     Rows on which nothing fails must cost next to nothing. Where a fault makes the value NULL, only
-    rows whose value is NULL are looked at: Spark has the value already. Elsewhere all conditions
-    stand in one OR first, because Spark shares with ``safe`` what is certain to be needed.
+    rows whose value is NULL are suspect: Spark has the value already.
     """
     faults = tuple(dict.fromkeys(part.faults))
     if not faults:
-        return None
-    cases = " ".join(
+        return Guarded(safe=part.text)
+    cases = (
         f"WHEN {fault.when} THEN {error_literal(fault.reason, fault.detail)}" for fault in faults
     )
-    if not part.hides:
-        return f"CASE WHEN {part.operand} IS NULL THEN CASE {cases} END END"
-    if len(faults) == 1:
-        return f"CASE {cases} END"
-    conditions = " OR ".join(in_brackets(fault.when) for fault in faults)
-    return f"CASE WHEN {conditions} THEN CASE {cases} END END"
+    return Guarded(
+        safe=part.text,
+        suspect=" OR ".join(in_brackets(fault.when) for fault in faults)
+        if part.hides
+        else f"{part.operand} IS NULL",
+        error=f"CASE {' '.join(cases)} END",
+    )

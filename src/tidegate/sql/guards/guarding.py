@@ -9,7 +9,12 @@ from typing import TypeAlias
 from sqlglot import exp
 
 from tidegate.plan.guarded import INVALID_ARGUMENT
-from tidegate.sql.guards.operations import Fault, Part, kept_over, netted
+from tidegate.sql.guards.parts import (
+    Fault,
+    Part,
+    kept_over,
+    netted,
+)
 from tidegate.sql.guards.types import SqlType
 from tidegate.sql.nodes import place_of
 from tidegate.sql.source import Source, subtree

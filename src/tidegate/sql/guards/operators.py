@@ -11,16 +11,18 @@ from tidegate.sql.guards.arms import faults_until
 from tidegate.sql.guards.calls import as_wanted
 from tidegate.sql.guards.guarding import Guarding, Rule
 from tidegate.sql.guards.operations import (
-    Fault,
-    Part,
-    all_faults,
     arithmetic,
     arithmetic_type,
     as_operands,
     comparable,
     negated,
-    over,
     whole_division,
+)
+from tidegate.sql.guards.parts import (
+    Fault,
+    Part,
+    all_faults,
+    over,
 )
 from tidegate.sql.guards.types import BIGINT, BOOLEAN, DOUBLE, INTERVAL, common_type
 from tidegate.sql.nodes import span_of

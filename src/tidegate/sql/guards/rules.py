@@ -13,14 +13,9 @@ from tidegate.sql.guards.calls import Call, as_wanted
 from tidegate.sql.guards.casts import cast_fails
 from tidegate.sql.guards.conditionals import CONDITIONALS, case, if_, lambda_call
 from tidegate.sql.guards.guarding import Guarding, Rule
-from tidegate.sql.guards.operations import (
-    Part,
-    all_faults,
-    cast,
-    element,
-    over,
-)
+from tidegate.sql.guards.operations import cast, element
 from tidegate.sql.guards.operators import OPERATORS
+from tidegate.sql.guards.parts import Part, all_faults, over
 from tidegate.sql.guards.special import SPECIAL, guarded_call, part_type
 from tidegate.sql.guards.types import (
     BINARY,

@@ -17,8 +17,6 @@ from tidegate.sql.guards.calls import Call, as_wanted, given, guarded_by_table
 from tidegate.sql.guards.casts import cast_fails
 from tidegate.sql.guards.functions import SIGNATURES
 from tidegate.sql.guards.operations import (
-    Fault,
-    Part,
     absolute,
     arithmetic,
     arithmetic_type,
@@ -27,6 +25,10 @@ from tidegate.sql.guards.operations import (
     comparable,
     element_from_one,
     negated,
+)
+from tidegate.sql.guards.parts import (
+    Fault,
+    Part,
     null_where_it_fails,
     unless,
 )
