@@ -1,0 +1,90 @@
+"""An expression that cannot stop the query, and what it says of a row on which it would have.
+
+``sql/guards.py`` makes one from the text of an expression; the engine computes both texts side by
+side and shares what they have in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+# Reasons of row errors.
+DIVISION_BY_ZERO = "division_by_zero"
+INVALID_ARGUMENT = "invalid_argument"
+INVALID_CAST = "invalid_cast"
+INVALID_INDEX = "invalid_index"
+OVERFLOW = "overflow"
+RAISED = "raised"
+
+ROW_ERROR_REASONS = {
+    DIVISION_BY_ZERO: "a divisor is 0",
+    INVALID_ARGUMENT: "a function cannot work with the value it is given",
+    INVALID_CAST: "a value cannot be read as another type",
+    INVALID_INDEX: "an array has no element there",
+    OVERFLOW: "a result, or a value that is cast, is outside of the range of its type",
+    RAISED: "the statement raises it: raise_error or assert_true",
+}
+
+_SEPARATOR = ": "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarded:
+    """An expression in texts of Spark SQL.
+
+    Attributes:
+        safe: the expression, of the same type, NULL where a part of it fails; it never raises.
+        suspect: BOOLEAN, true for every row on which something fails (and for others); None:
+            nothing can fail, and ``safe`` is the expression as written.
+        error: STRING, NULL for a row on which nothing fails, else the reason and the text of the
+            part that fails first, ``division_by_zero: total / parts``; None as ``suspect``.
+    """
+
+    safe: str
+    suspect: str | None = None
+    error: str | None = None
+
+
+def first_error(guards: Iterable[Guarded], where: Guarded | None = None) -> str | None:
+    """Return the text that gives the first error of a row; None: nothing can fail.
+
+    All suspicions stand in one OR, which Spark surely computes, so it shares with the expressions
+    themselves what both need; the errors are computed for suspect rows alone.
+
+    Args:
+        guards: the expressions computed for the row.
+        where: the WHERE clause. Its error comes first, and a row that it removes has no other.
+    """
+    others = [each for each in guards if each.error is not None]
+    errors = [each.error for each in others if each.error is not None]
+    suspects = [each.suspect for each in others if each.suspect is not None]
+    error = _coalesced(errors)
+    if where is not None and error is not None:
+        error = f"CASE WHEN {where.safe} THEN {error} END"
+    if where is not None and where.error is not None and where.suspect is not None:
+        suspects = [where.suspect, *suspects]
+        error = _coalesced([where.error, *([error] if error is not None else [])])
+    if error is None:
+        return None
+    return f"CASE WHEN {' OR '.join(f'({each})' for each in suspects)} THEN {error} END"
+
+
+def _coalesced(errors: list[str]) -> str | None:
+    return errors[0] if len(errors) == 1 else f"coalesce({', '.join(errors)})" if errors else None
+
+
+def reason_sql(error: str) -> str:
+    """Return the text that takes the reason out of an error."""
+    return f"substring_index({error}, '{_SEPARATOR}', 1)"
+
+
+def detail_sql(error: str) -> str:
+    """Return the text that takes the offending expression out of an error."""
+    return f"substring({error}, position('{_SEPARATOR}' IN {error}) + {len(_SEPARATOR)})"
+
+
+def error_literal(reason: str, detail: str) -> str:
+    """Return a reason and the text of an expression as one SQL literal."""
+    text = f"{reason}{_SEPARATOR}{' '.join(detail.split())}"
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -1,0 +1,115 @@
+"""Row errors: from an expression of the user's to one that never raises, and one that says why.
+
+Spark 4 stops a query on ``1 / 0``, a bad cast, an overflow. ``guard`` writes an expression anew so
+that such an operation gives NULL, and beside it an expression that names the first that failed:
+
+    operation                    in ``safe``               condition in ``error``
+    total / parts                try_divide(total, parts)  parts = 0 AND total IS NOT NULL
+    CAST(raw AS INT)             try_cast(raw AS INT)      .. IS NULL AND raw IS NOT NULL
+    list[i]                      get(list, i)              i < 0 OR i >= array_size(list)
+    any other that can fail      under a net               the net is NULL (``operations.net``)
+
+A part of CASE, IF, coalesce, AND, OR that is not computed is no error. What cannot fail by its
+types stays as it was written, so types matter: of what is not known anything is expected.
+
+Not guarded, because nothing in SQL can be:
+
+* functions of the user's own that raise, and subqueries;
+* literals that are wrong for every row: patterns of dates and regular expressions, formats, names
+  of charsets and time zones. They are a mistake in the statement, not in a row;
+* lack of memory: ``repeat``, ``lpad``, ``array_repeat``, ``sequence`` of a size that does not fit;
+* times hundreds of thousands of years away in ``date_trunc`` and in casts of a DATE.
+
+A call with a lambda in which something can fail is guarded, and named, as a whole. An operand that
+fails is an error also where the other is NULL, for which Spark may not even compute it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from tidegate.plan.guarded import Guarded, error_literal
+from tidegate.sql.guards.guarding import Guarding
+from tidegate.sql.guards.operations import cast
+from tidegate.sql.guards.parts import Part
+from tidegate.sql.guards.rules import RULES
+from tidegate.sql.guards.types import DOUBLE, read_type
+from tidegate.sql.source import in_brackets, read_expression
+
+# Aggregates that compute with numbers, after aliases are resolved.
+OF_NUMBERS = frozenset(
+    "sum avg var_samp var_pop stddev_samp stddev_pop skewness kurtosis covar_samp covar_pop corr "
+    "regr_count regr_avgx regr_avgy regr_sxx regr_syy regr_sxy regr_slope regr_intercept regr_r2 "
+    "median percentile percentile_approx histogram_numeric product".split()
+)
+
+
+def guard(text: str, columns: Mapping[str, str | None]) -> Guarded:
+    """Return an expression that never raises, and what it says of a row on which it would have.
+
+    Args:
+        text: one Spark SQL expression over ``columns``.
+        columns: types (DDL, or as Spark calls them) by name, with or without the name of a table;
+            a column that is not there, or is None, has a type that is not known.
+
+    >>> guard("total / parts", {"total": "BIGINT", "parts": "BIGINT"}).safe
+    'try_divide(total, parts)'
+
+    Raises:
+        Refusal: the text is not one expression.
+    """
+    part = _part(text, columns)
+    return Guarded(safe=text) if _is_plain(part) else _guarded(part)
+
+
+def guard_argument(
+    text: str, columns: Mapping[str, str | None], functions: Iterable[str]
+) -> Guarded:
+    """Return ``guard`` of an argument of aggregates, which may cast it themselves.
+
+    An aggregate of numbers casts text to DOUBLE; text that is no number is an error, and NULL.
+
+    Args:
+        text: the argument.
+        columns: as for ``guard``.
+        functions: the aggregates that are given the argument.
+    """
+    part = _part(text, columns)
+    casts = part.type is not None and part.type.is_text and not OF_NUMBERS.isdisjoint(functions)
+    if not casts:
+        return guard(text, columns)
+    number = cast(part, DOUBLE, DOUBLE.name, part.written)
+    kept = f"CASE WHEN {number.text} IS NOT NULL THEN {part.text} END"
+    return _guarded(replace(part, text=kept, faults=part.faults + number.faults, hides=part.hides))
+
+
+def _part(text: str, columns: Mapping[str, str | None]) -> Part:
+    source = read_expression(text)
+    types = {name.lower(): read_type(kind) for name, kind in columns.items()}
+    return Guarding(source=source, columns=types, rules=RULES).part(source.tree)
+
+
+def _is_plain(part: Part) -> bool:
+    return not part.faults and part.text == part.written
+
+
+def _guarded(part: Part) -> Guarded:
+    """Return a part with the text that names the first fault there is.
+
+    Rows on which nothing fails must cost next to nothing. Where a fault makes the value NULL, only
+    rows whose value is NULL are suspect: Spark has the value already.
+    """
+    faults = tuple(dict.fromkeys(part.faults))
+    if not faults:
+        return Guarded(safe=part.text)
+    cases = (
+        f"WHEN {fault.when} THEN {error_literal(fault.reason, fault.detail)}" for fault in faults
+    )
+    return Guarded(
+        safe=part.text,
+        suspect=" OR ".join(in_brackets(fault.when) for fault in faults)
+        if part.hides
+        else f"{part.operand} IS NULL",
+        error=f"CASE {' '.join(cases)} END",
+    )

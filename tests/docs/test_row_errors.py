@@ -1,0 +1,45 @@
+"""The page on row errors names every reason, and its examples fail of what it says."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from docs.pages import first_cells, section
+from tidegate.plan.guarded import ROW_ERROR_REASONS
+from tidegate.sql.guards import guard
+
+TYPES: dict[str, str | None] = {
+    **dict.fromkeys("abymd", "INT"),
+    "l": "BIGINT",
+    "s": "STRING",
+    "p": "STRING",
+    "list": "ARRAY<INT>",
+}
+REASONS = [row for row in first_cells(section("row-errors.md", "Reasons")) if row[0] != "reason"]
+
+
+def code(text: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", text)
+
+
+def test_the_page_names_every_reason_as_the_table_in_code_does() -> None:
+    assert {code(name)[0]: what for name, what, _ in REASONS} == ROW_ERROR_REASONS
+
+
+@pytest.mark.parametrize(
+    ("reason", "text"),
+    [(code(name)[0], text) for name, _, examples in REASONS for text in code(examples)],
+)
+def test_an_example_of_a_reason_can_fail_of_it(reason: str, text: str) -> None:
+    error = guard(text, TYPES).error
+    assert error is not None
+    assert f"'{reason}: " in error
+
+
+def test_the_forms_of_the_page_are_those_that_are_made() -> None:
+    rows = first_cells(section("row-errors.md", "How it is done"))
+    forms = {code(row[0])[0]: code(row[1])[0] for row in rows if code(row[0])}
+    types = TYPES | {"i": "INT"}
+    assert {text: guard(text, types).safe for text in forms} == forms
