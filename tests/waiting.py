@@ -6,12 +6,6 @@ The reason is a piece of what the case fails with; a test sees to it that it sti
 from __future__ import annotations
 
 WAITING: dict[str, str] = {
-    "a division by zero takes the row out and names the reason": "DIVIDE_BY_ZERO",
-    "with the policy null a division by zero gives NULL and the row stays": "DIVIDE_BY_ZERO",
-    "a value that cannot be cast is an error, a branch that is not taken "
-    "is not": "CAST_INVALID_INPUT",
-    "an error in WHERE is an error row, a row that does not pass is only "
-    "filtered": "DIVIDE_BY_ZERO",
     "groups beyond max_groups are evicted, the first seen "
     "stay": "The setting max_groups is planned and not yet run",
     "for sessions max_groups limits the keys that have an open "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -31,6 +31,7 @@ from tidegate.plan.rules import runnable
 from tidegate.plan.schema import parse_schema
 from tidegate.plan.settings import Settings, TimeMode
 from tidegate.plan.statement import Column, Relation
+from tidegate.row_errors import result_guards, with_guards
 from tidegate.session import local_session
 from tidegate.sql.bind import bind
 from tidegate.sql.parse import parse
@@ -72,7 +73,7 @@ def sql(  # noqa: PLR0913 - the public call; all but the statement are options b
     statement = parse(text, origin)
     bound = bind(statement, sources.relations(), typed)
     logical, physical = plan_query(bound, typed)
-    return Query(logical=logical, physical=physical, sources=sources, spark=spark)
+    return Query(logical=logical, physical=with_guards(physical), sources=sources, spark=spark)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,9 +228,13 @@ class Query:
 
         check_definitions(self.physical, rows)
         try:
-            return make_job(self.physical, rows, outlets, partitions)
+            job = make_job(self.physical, rows, outlets, partitions)
         except AnalysisException as error:
             raise self._refused(error) from error
+        names = {field.name: field.dataType for field in rows.schema} | dict(job.finisher.types)
+        types = {name: kind.simpleString() for name, kind in names.items()}
+        finisher = replace(job.finisher, guards=result_guards(self.physical, types))
+        return replace(job, finisher=finisher)
 
     def _prepare(
         self,

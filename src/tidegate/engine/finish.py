@@ -6,8 +6,8 @@ kinds of windows end here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
@@ -27,18 +27,23 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType
 
+    from tidegate.plan.guarded import Guarded
     from tidegate.plan.physical import PhysicalPlan
-    from tidegate.plan.statement import OrderItem
+    from tidegate.plan.statement import Aggregate, OrderItem
 
 RANK = "_rank"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finisher:
-    """The part of a plan above its windows, with the types that Spark gives its aggregates."""
+    """The part of a plan above its windows, with the types that Spark gives its aggregates.
+
+    ``guards`` are those of its expressions that can fail, by their text: then the value is NULL.
+    """
 
     plan: PhysicalPlan
     types: Mapping[str, DataType]
+    guards: Mapping[str, Guarded] = field(default_factory=dict)
 
     def finish(self, groups: DataFrame, epoch: int) -> DataFrame:
         """Return the rows of the result for groups of closed windows.
@@ -56,10 +61,10 @@ class Finisher:
         project = self.plan.find(PhysicalProject)
         assert project is not None, "every plan has a projection"
         items = ", ".join(
-            f"{item.expression.sql} AS {_quoted(item.name)}" for item in project.items
+            f"{self._safe(item.expression.sql)} AS {_quoted(item.name)}" for item in project.items
         )
         if self.plan.query.order_by:
-            order = ", ".join(["_end", "_start", *map(_order_sql, self.plan.query.order_by)])
+            order = ", ".join(["_end", "_start", *self._order()])
             # One partition and no sampling job: an ordered result is small, or nobody would read
             # it.
             closed = (
@@ -109,7 +114,16 @@ class Finisher:
 
     def _predicate(self, stage: FilterStage) -> str | None:
         filters = (node for node in self.plan.nodes() if isinstance(node, PhysicalFilter))
-        return next((node.predicate for node in filters if node.stage is stage), None)
+        predicate = next((node.predicate for node in filters if node.stage is stage), None)
+        return None if predicate is None else self._safe(predicate)
+
+    def _safe(self, sql: str) -> str:
+        return self.guards[sql].safe if sql in self.guards else sql
+
+    def _order(self) -> list[str]:
+        return [
+            _order_sql(item, self._safe(item.expression.sql)) for item in self.plan.query.order_by
+        ]
 
     def _limited(self, closed: str, present: list[str]) -> str:
         limit = self.plan.query.limit
@@ -117,19 +131,18 @@ class Finisher:
             return closed
         # Without ORDER BY any rows will do; keys or arrival make it the same ones after a replay.
         ties = [ORDER] if ORDER in present else self._keys
-        order = ", ".join([*map(_order_sql, self.plan.query.order_by), *ties, "_id"])
+        order = ", ".join([*self._order(), *ties, "_id"])
         rank = f"row_number() OVER (PARTITION BY _id ORDER BY {order})"
         return f"SELECT * FROM (SELECT *, {rank} AS {RANK} FROM ({closed})) WHERE {RANK} <= {limit}"
 
 
-def native_types(rows: DataFrame, aggregation: PhysicalStreamingAggregation) -> dict[str, DataType]:
+def native_types(rows: DataFrame, aggregates: Iterable[Aggregate]) -> dict[str, DataType]:
     """Return the type that Spark itself gives each aggregate, by the aggregate's name.
 
     Accumulators are evaluated to the same type: a decimal average keeps its scale, a sum its width.
     """
     types = {}
-    for accumulator in aggregation.accumulators:
-        aggregate = accumulator.aggregate
+    for aggregate in aggregates:
         call = f"{aggregate.function}({', '.join(aggregate.args) or '*'})"
         try:
             schema = rows.groupBy().agg(functions.expr(call).alias("a")).schema
@@ -140,9 +153,9 @@ def native_types(rows: DataFrame, aggregation: PhysicalStreamingAggregation) -> 
     return types
 
 
-def _order_sql(item: OrderItem) -> str:
+def _order_sql(item: OrderItem, sql: str) -> str:
     direction = "DESC" if item.descending else "ASC"
-    return f"{item.expression.sql} {direction} NULLS {'FIRST' if item.nulls_first else 'LAST'}"
+    return f"{sql} {direction} NULLS {'FIRST' if item.nulls_first else 'LAST'}"
 
 
 def _quoted(name: str) -> str:

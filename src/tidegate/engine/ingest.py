@@ -119,7 +119,7 @@ def _ingested(name: str, seen: dict[str, Any]) -> Ingested:
         rows_in=accumulated + sum(rows.values()),
         accumulated=accumulated,
         late=rows[Fate.LATE],
-        error=sum(rows[fate] for fate in UNTIMED if fate in rows),
+        error=sum(rows[fate] for fate in (*UNTIMED, Fate.ROW_ERROR) if fate in rows),
         filtered=rows[Fate.FILTERED],
         outside_windows=rows[Fate.OUTSIDE_WINDOWS],
         partial=seen.get("partial") or 0,

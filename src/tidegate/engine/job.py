@@ -72,9 +72,7 @@ def make_job(plan: PhysicalPlan, rows: DataFrame, outlets: Outlets, partitions: 
     # The analyzer needs a relation that is not a stream, and no rows.
     empty = rows.sparkSession.createDataFrame([], rows.schema)
     operator = make_operator(plan, empty)
-    streaming = plan.find(PhysicalStreamingAggregation)
-    types = native_types(empty, streaming) if streaming is not None else {}
-    finisher = Finisher(plan=plan, types=types)
+    finisher = Finisher(plan=plan, types=native_types(empty, plan.query.aggregates))
     return Job(
         plan=plan, operator=operator, finisher=finisher, outlets=outlets, partitions=partitions
     )

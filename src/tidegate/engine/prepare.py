@@ -7,6 +7,7 @@ cross into the batch:
     _own_t  BIGINT    only with null_event_time = "fallback": the row's own event time, where _t is
                       the time of the source's metadata for a row without one
     _pass   BOOLEAN   the WHERE clause (only when there is one)
+    _err    STRING    the first error of the row's expressions (only where one can fail)
     _k0 ..            group keys          _x0 ..   arguments and filters of aggregates
     _p0 ..            partition keys of the window (OVER)
     _open, _emit, _when   the window's conditions
@@ -31,6 +32,7 @@ from tidegate.engine.frames import not_after, over
 from tidegate.engine.panes import PANE, PaneGrid
 from tidegate.errors import QueryError, Span
 from tidegate.plan.accumulators import ORDER, TIME
+from tidegate.plan.guarded import Guarded, first_error
 from tidegate.plan.logical import FilterStage
 from tidegate.plan.physical import (
     PhysicalAggregation,
@@ -38,7 +40,7 @@ from tidegate.plan.physical import (
     PhysicalPlan,
     PhysicalStreamingAggregation,
 )
-from tidegate.plan.settings import TimeMode
+from tidegate.plan.settings import ErrorPolicy, TimeMode
 from tidegate.plan.windows import WINDOW_KINDS, Count, Sliding, State, Window
 from tidegate.time import floor_to
 
@@ -46,6 +48,7 @@ OWN_TIME = "_own_t"
 PASS = "_pass"
 FATE = "_class"
 ROW = "_row"
+ERROR = "_err"
 # The conditions of a window, BOOLEAN.
 OPEN, EMIT, WHEN = "_open", "_emit", "_when"
 
@@ -69,6 +72,7 @@ class Fate(IntEnum):
     OUTSIDE_WINDOWS = 5
     EVENT_TIME_OUT_OF_RANGE = 6
     TICK = 7
+    ROW_ERROR = 8
 
 
 # Rows of these fates have no event time that the watermark may follow.
@@ -93,7 +97,7 @@ def prepare(
         sources: the stream and the static tables, by the names that the statement uses.
         keep_rows: whether side output needs the original rows.
     """
-    columns = [f"{sql} AS {name}" for name, sql in prepared_columns(plan).items()]
+    columns = [f"{sql} AS {name}" for name, sql in guarded_columns(plan).items()]
     statement = plan.query.statement
     # Behind a WITH clause or a subquery the stream's own columns are gone: there the row that is
     # kept is the one of the FROM clause.
@@ -152,6 +156,27 @@ def prepared_columns(plan: PhysicalPlan) -> dict[str, str]:
     columns |= {key.name: key.expression.sql for key in plan.query.keys}
     columns |= {argument.name: argument.expression.sql for argument in plan.query.arguments}
     return columns | window_columns(plan.watermark.window)
+
+
+def guarded_columns(plan: PhysicalPlan) -> dict[str, str]:
+    """``prepared_columns`` that do not raise, and the error of the row where they would have."""
+    columns, guards = prepared_columns(plan), plan.guards
+    safe = {name: guards[name].safe if name in guards else sql for name, sql in columns.items()}
+    if not has_row_errors(plan):
+        return safe
+    where = Guarded(safe=columns[PASS]) if PASS in columns else None
+    # An event time that fails is none, which is an error of its own.
+    others = [each for name, each in guards.items() if name not in (PASS, TIME, OWN_TIME)]
+    error = first_error(others, guards.get(PASS, where))
+    assert error is not None, "a guard is kept only for what can fail"
+    return {**safe, ERROR: error}
+
+
+def has_row_errors(plan: PhysicalPlan) -> bool:
+    """Whether an expression can fail on a row, and the row is then handed over as an error."""
+    return plan.settings.error_policy is ErrorPolicy.SIDE_OUTPUT and any(
+        name not in (TIME, OWN_TIME) for name in plan.guards
+    )
 
 
 def window_columns(window: Window) -> dict[str, str]:
@@ -311,6 +336,7 @@ def fate_case(
         (f"{TIME} IS NULL", Fate.NULL_EVENT_TIME),
         (_in_the_future(plan, start), Fate.FUTURE_EVENT_TIME),
         (out_of_range, Fate.EVENT_TIME_OUT_OF_RANGE),
+        (f"{ERROR} IS NOT NULL" if has_row_errors(plan) else None, Fate.ROW_ERROR),
         (f"NOT coalesce({PASS}, false)" if _where(plan) is not None else None, Fate.FILTERED),
         (outside, Fate.OUTSIDE_WINDOWS),
         (late, Fate.LATE),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tidegate.engine.prepare import FATE, ROW, BatchStart, Fate, clock_sql
+from tidegate.engine.prepare import ERROR, FATE, ROW, BatchStart, Fate, clock_sql
 from tidegate.plan.accumulators import TIME
+from tidegate.plan.guarded import detail_sql, reason_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -49,12 +50,15 @@ def side_output(rows: DataFrame, judged: Judged, kind: str) -> DataFrame:
         original_event, error_detail, plan_id, shard.
     """
     fates = [fate for fate, (of_kind, _) in REASONS.items() if of_kind == kind]
+    failing = kind == "error" and ERROR in rows.columns
+    fates += [Fate.ROW_ERROR] if failing else []
     chosen = rows.where(f"{FATE} IN ({', '.join(str(fate.value) for fate in fates)})")
     late = f"{FATE} = {Fate.LATE.value}"
     bound_us = judged.start.bound_us
     behind = f"({bound_us}L - ({judged.late_windows.last_end})) div 1000"
     late_by = "NULL" if bound_us is None else f"CASE WHEN {late} THEN {behind} END"
-    reasons = " ".join(f"WHEN {fate.value} THEN '{REASONS[fate][1]}'" for fate in fates)
+    reasons = " ".join(f"WHEN {fate.value} THEN {_reason_sql(fate)}" for fate in fates)
+    failed = f"CASE WHEN {FATE} = {Fate.ROW_ERROR.value} THEN {detail_sql(ERROR)} END"
     watermark = "NULL" if judged.watermark_us is None else f"{judged.watermark_us}L"
     return chosen.selectExpr(
         f"'{kind}' AS kind",
@@ -67,6 +71,7 @@ def side_output(rows: DataFrame, judged: Judged, kind: str) -> DataFrame:
         f"'start', {_iso('w.start')}, 'end', {_iso('w.end')})) END AS windows",
         f"{_group_key(judged.plan)} AS group_key",
         f"{ROW if ROW in rows.columns else 'CAST(NULL AS STRING)'} AS original_event",
+        f"CAST({failed if failing else 'NULL'} AS STRING) AS error_detail",
     ).selectExpr(
         "kind",
         "reason",
@@ -78,10 +83,14 @@ def side_output(rows: DataFrame, judged: Judged, kind: str) -> DataFrame:
         "windows",
         "group_key",
         "original_event",
-        "CAST(NULL AS STRING) AS error_detail",
+        "error_detail",
         f"'{judged.plan.plan_id}' AS plan_id",
         "CAST(NULL AS STRING) AS shard",
     )
+
+
+def _reason_sql(fate: Fate) -> str:
+    return reason_sql(ERROR) if fate is Fate.ROW_ERROR else f"'{REASONS[fate][1]}'"
 
 
 def _group_key(plan: PhysicalPlan) -> str:

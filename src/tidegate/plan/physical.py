@@ -7,10 +7,12 @@ window and aggregation when every aggregate has an accumulator.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from tidegate.plan.accumulators import PartialColumn, PlannedAccumulator
+from tidegate.plan.guarded import Guarded
 from tidegate.plan.logical import FilterStage, WatermarkSpec
 from tidegate.plan.settings import Settings
 from tidegate.plan.statement import (
@@ -173,7 +175,8 @@ class PhysicalPlan:
 
     ``fingerprint`` maps each thing that shapes state to its text (window, keys, accumulators, event
     time, format version); ``plan_id`` is its hash (32 hex digits). ``settings`` are those it was
-    planned with.
+    planned with. ``guards`` are the prepared columns whose expressions can fail on a row; they are
+    added to a plan that is to run.
     """
 
     root: PhysicalDataSink
@@ -181,6 +184,7 @@ class PhysicalPlan:
     fingerprint: dict[str, str]
     plan_id: str
     settings: Settings = field(default_factory=Settings)
+    guards: Mapping[str, Guarded] = field(default_factory=dict)
 
     def nodes(self) -> tuple[PhysicalNode, ...]:
         """All nodes, the sink first."""

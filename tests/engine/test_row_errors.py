@@ -1,0 +1,122 @@
+"""Rows on which an expression fails: they are handed over, and no window of any kind has them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tidegate
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tidegate.query import CaseStepper
+
+START = datetime(2026, 1, 1, 10, tzinfo=UTC)
+SCHEMA = "ts TIMESTAMP, k STRING, a BIGINT, b BIGINT"
+CLOCK_US = 4_000_000_000_000_000
+
+
+def stepper_of(
+    spark: SparkSession, path: Path, sql: str, schema: str = SCHEMA, **settings: str
+) -> CaseStepper:
+    given = {"event_time_field": "ts", **settings}
+    query = tidegate.sql(sql, streams={"r": schema}, settings=given, spark=spark)
+    return query.stepper(checkpoint=str(path), partitions=2)
+
+
+def frame(
+    spark: SparkSession, *rows: tuple[float, str | None, int | None, int | None]
+) -> DataFrame:
+    timed = [(START + timedelta(seconds=second), k, a, b) for second, k, a, b in rows]
+    return spark.createDataFrame(timed, SCHEMA)
+
+
+WINDOWS = {
+    "tumblingwindow('ss', 10)": [2],
+    "hoppingwindow('ss', 10, 5)": [1, 1, 2],
+    "cumulatewindow('ss', 10, 5)": [1, 2],
+    "sessionwindow('ss', 7)": [2],
+    "slidingwindow('ss', 10)": [1, 2, 1],
+    "statewindow(a / b >= 1, a / b >= 2)": [2],
+    "countwindow(2)": [2],
+}
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_a_row_that_fails_is_in_no_window_of_any_kind(
+    spark: SparkSession, tmp_path: Path, window: str
+) -> None:
+    sql = f"SELECT count(a / b) AS good, count(*) AS n FROM r GROUP BY {window}"
+    stepper = stepper_of(spark, tmp_path, sql)
+
+    rows = [(1, "x", 4, 4), (3, "x", 7, 0), (6, "x", 6, 3), (31, "x", 0, 1)]
+    outcome = stepper.batch(frame(spark, *rows), CLOCK_US)
+
+    assert sorted(row["n"] for row in outcome.rows) == sorted(WINDOWS[window])
+    assert all(row["good"] == row["n"] for row in outcome.rows)
+    report = outcome.report
+    assert (report.rows_in, report.accumulated, report.error) == (4, 3, 1)
+    assert [(each.kind, each.reason, each.original["a"]) for each in outcome.side] == [
+        ("error", "division_by_zero", 7)
+    ]
+
+
+def test_a_row_that_fails_moves_the_watermark_and_one_whose_event_time_fails_does_not(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    schema = "ts TIMESTAMP, raw STRING, b BIGINT"
+    sql = (
+        "SELECT sum(1 / b) AS s FROM r GROUP BY tumblingwindow('ss', 10) "
+        "ON CAST(raw AS TIMESTAMP) WATERMARK (INTERVAL '0' SECOND)"
+    )
+    stepper = stepper_of(spark, tmp_path, sql, schema)
+
+    rows = [(START, "2026-01-01 10:00:01", 1), (START, "2026-01-01 10:00:05", 0), (START, "?", 1)]
+    outcome = stepper.batch(spark.createDataFrame(rows, schema), CLOCK_US)
+
+    assert outcome.report.watermark_us == round(START.timestamp() * 1_000_000) + 5_000_000
+    assert sorted(each.reason for each in outcome.side) == ["division_by_zero", "null_event_time"]
+
+
+@pytest.mark.parametrize("path_kind", ["auto", "off"])
+def test_with_the_policy_null_a_key_that_fails_is_the_key_null(
+    spark: SparkSession, tmp_path: Path, path_kind: str
+) -> None:
+    sql = "SELECT a % b AS key, count(*) AS n FROM r GROUP BY tumblingwindow('ss', 10), a % b"
+    settings = {"error_policy": "null", "streaming_aggregation": path_kind}
+    stepper = stepper_of(spark, tmp_path, sql, **settings)
+
+    rows = [(1, "x", 4, 3), (2, "x", 7, 0), (3, "x", None, 3), (30, "x", 1, 1)]
+    outcome = stepper.batch(frame(spark, *rows), CLOCK_US)
+
+    assert {row["key"]: row["n"] for row in outcome.rows} == {1: 1, None: 2}
+    assert (outcome.report.error, outcome.side) == (0, ())
+
+
+def test_with_the_policy_fail_the_batch_stops_and_nothing_of_it_is_in_the_state(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    sql = "SELECT sum(a / b) AS s FROM r GROUP BY tumblingwindow('ss', 10)"
+    stepper = stepper_of(spark, tmp_path, sql, error_policy="fail")
+
+    with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
+        stepper.batch(frame(spark, (1, "x", 7, 0)), CLOCK_US)
+
+    assert not list((tmp_path / "tidegate").glob("manifests/*.json"))
+
+
+def test_the_answers_over_a_table_leave_out_the_rows_that_fail(spark: SparkSession) -> None:
+    query = tidegate.sql(
+        "SELECT sum(a / b) AS s FROM r GROUP BY tumblingwindow('ss', 10)",
+        streams={"r": SCHEMA},
+        settings={"event_time_field": "ts"},
+        spark=spark,
+    )
+    rows = frame(spark, (1, "x", 4, 2), (2, "x", 7, 0), (3, "x", 6, 3))
+
+    assert [row["s"] for row in query.batch(r=rows).collect()] == [4.0]
