@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import tidegate
+from tidegate.engine.job import Outlets
+from tidegate.engine.stepper import Stepper
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -120,3 +122,66 @@ def test_the_answers_over_a_table_leave_out_the_rows_that_fail(spark: SparkSessi
     rows = frame(spark, (1, "x", 4, 2), (2, "x", 7, 0), (3, "x", 6, 3))
 
     assert [row["s"] for row in query.batch(r=rows).collect()] == [4.0]
+
+
+RESULT = (
+    "SELECT k, sum(a) / (count(*) - 2) AS share FROM r GROUP BY tumblingwindow('ss', 10), k "
+    "HAVING 10 / (max(b) - 5) < 100"
+)
+
+
+@pytest.mark.parametrize("path_kind", ["auto", "off"])
+def test_a_result_that_fails_is_an_error_with_its_window_and_group(
+    spark: SparkSession, tmp_path: Path, path_kind: str
+) -> None:
+    query = tidegate.sql(
+        RESULT,
+        streams={"r": SCHEMA},
+        settings={"event_time_field": "ts", "streaming_aggregation": path_kind},
+        spark=spark,
+    )
+    records: list[Any] = []
+    job_rows: list[Any] = []
+    rows = query._prepare(query._empty_sources(), keep_rows=True)
+    outlets = Outlets(
+        results=lambda frame, _: job_rows.extend(frame.collect()),
+        side={"error": lambda frame, _: records.extend(frame.collect())},
+    )
+    stepper = Stepper(query._job(rows, outlets, 2), str(tmp_path), spark)
+    # x: one row, fine. y: two rows, the share fails. z and w: HAVING fails.
+    events = frame(
+        spark,
+        (1, "x", 4, 1),
+        (2, "y", 6, 1),
+        (3, "y", 6, 1),
+        (4, "z", 1, 5),
+        (5, "w", 1, 5),
+        (6, "w", 1, None),
+        (30, "x", 1, 1),
+    )
+    given = query._prepare({"r": events}, keep_rows=True)
+    report = stepper.run(0, given, CLOCK_US)
+
+    assert report is not None
+    assert [tuple(row) for row in job_rows] == [("x", -4.0)]
+    assert (report.rows_out, report.result_errors, report.error) == (1, 3, 0)
+    by_key = {record["group_key"]["k"]: record for record in records}
+    assert {key: record["reason"] for key, record in by_key.items()} == dict.fromkeys(
+        ("w", "y", "z"), "division_by_zero"
+    )
+    record = by_key["y"]
+    assert record["window"]["start"].startswith("2026-01-01T10:00:00")
+    assert (record["kind"], record["windows"], record["original_event"]) == ("error", None, None)
+
+
+def test_with_the_policy_null_a_result_that_fails_is_null(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    sql = "SELECT sum(a) / (count(*) - 2) AS share FROM r GROUP BY tumblingwindow('ss', 10)"
+    stepper = stepper_of(spark, tmp_path, sql, error_policy="null")
+
+    rows = [(1, "x", 4, 1), (2, "x", 4, 1), (30, "x", 4, 1)]
+    outcome = stepper.batch(frame(spark, *rows), CLOCK_US)
+
+    assert [row["share"] for row in outcome.rows] == [None]
+    assert (outcome.report.result_errors, outcome.side) == (0, ())

@@ -15,19 +15,21 @@ from pyspark.sql import functions
 
 from tidegate.engine.frames import over
 from tidegate.engine.operator import END, INSTANCE, START, TRIGGER
+from tidegate.engine.prepare import ERROR
 from tidegate.plan.accumulators import ORDER, PlannedAccumulator, evaluation
+from tidegate.plan.guarded import Guarded, first_error
 from tidegate.plan.logical import FilterStage
 from tidegate.plan.physical import (
     PhysicalFilter,
     PhysicalProject,
     PhysicalStreamingAggregation,
 )
+from tidegate.plan.settings import ErrorPolicy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType
 
-    from tidegate.plan.guarded import Guarded
     from tidegate.plan.physical import PhysicalPlan
     from tidegate.plan.statement import Aggregate, OrderItem
 
@@ -53,11 +55,42 @@ class Finisher:
                 values of rows; of some kinds also ``_instance`` and ``_trigger_us``.
             epoch: the value of ``emit_epoch()``.
         """
-        closed = f"SELECT {', '.join(self._closed_columns(epoch, groups.columns))} FROM {{frame}}"
+        if self.can_fail:
+            return self.results(self.closed(groups, epoch))
+        closed = self._closed(epoch, groups.columns)
+        # select("*") makes the analyzed plan part of the frame, where Spark looks for what is
+        # observed; a statement alone only names the view.
+        return over(groups, self._results(closed, groups.columns)).select("*")
+
+    @property
+    def can_fail(self) -> bool:
+        """Whether a result can be an error: one of its expressions can fail."""
+        side_output = self.plan.settings.error_policy is ErrorPolicy.SIDE_OUTPUT
+        return side_output and bool(self.guards)
+
+    def closed(self, groups: DataFrame, epoch: int) -> DataFrame:
+        """Return what results are made of, with the error of each, ``_err``; NULL is none.
+
+        Columns: ``_start``, ``_end``, ``_id``, ``_epoch``, keys and the values of aggregates.
+        """
+        error = first_error(self._guards_of_values(), self._guard_of_having())
+        assert error is not None, "asked only where a result can fail"
+        closed = self._closed(epoch, groups.columns)
+        return over(groups, f"SELECT *, {error} AS {ERROR} FROM ({closed})").select("*")
+
+    def results(self, closed: DataFrame) -> DataFrame:
+        """Return the rows of the result that are no errors, from ``closed``."""
+        fine = f"SELECT * FROM {{frame}} WHERE {ERROR} IS NULL"
+        return over(closed, self._results(fine, closed.columns)).select("*")
+
+    def _closed(self, epoch: int, present: list[str]) -> str:
+        return f"SELECT {', '.join(self._closed_columns(epoch, present))} FROM {{frame}}"
+
+    def _results(self, closed: str, present: list[str]) -> str:
         having = self._predicate(FilterStage.HAVING)
         if having is not None:
             closed = f"SELECT * FROM ({closed}) WHERE {having}"
-        closed = self._limited(closed, groups.columns)
+        closed = self._limited(closed, present)
         project = self.plan.find(PhysicalProject)
         assert project is not None, "every plan has a projection"
         items = ", ".join(
@@ -70,14 +103,13 @@ class Finisher:
             closed = (
                 f"SELECT * FROM (SELECT /*+ REPARTITION(1) */ * FROM ({closed})) SORT BY {order}"
             )
-        # select("*") makes the analyzed plan part of the frame, where Spark looks for what is
-        # observed; a statement alone only names the view.
-        return over(groups, f"SELECT {items} FROM ({closed})").select("*")
+        return f"SELECT {items} FROM ({closed})"
 
     @property
     def drops_rows(self) -> bool:
-        """Whether HAVING or LIMIT may leave out groups."""
-        return self._predicate(FilterStage.HAVING) is not None or self.plan.query.limit is not None
+        """Whether HAVING, LIMIT or an error may leave out groups."""
+        having = self._predicate(FilterStage.HAVING)
+        return self.can_fail or having is not None or self.plan.query.limit is not None
 
     def _closed_columns(self, epoch: int, present: list[str]) -> list[str]:
         # Windows of equal bounds are told apart by their instance, where a kind has one.
@@ -119,6 +151,16 @@ class Finisher:
 
     def _safe(self, sql: str) -> str:
         return self.guards[sql].safe if sql in self.guards else sql
+
+    def _guards_of_values(self) -> list[Guarded]:
+        query = self.plan.query
+        texts = [item.expression.sql for item in query.items]
+        texts += [item.expression.sql for item in query.order_by]
+        return [self.guards[text] for text in dict.fromkeys(texts) if text in self.guards]
+
+    def _guard_of_having(self) -> Guarded | None:
+        having = self.plan.query.having
+        return None if having is None else self.guards.get(having.sql, Guarded(safe=having.sql))
 
     def _order(self) -> list[str]:
         return [

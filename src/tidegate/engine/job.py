@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import DataType, StringType
 
 from tidegate.engine.counts import CountScan
 from tidegate.engine.finish import Finisher, native_types
@@ -15,7 +16,7 @@ from tidegate.engine.ordered import OrderedOperator, OrderedRows, Scan
 from tidegate.engine.paned import PaneOperator
 from tidegate.engine.panes import pane_grid
 from tidegate.engine.partials import Partials, WholeRows
-from tidegate.engine.prepare import BatchStart, check_conditions
+from tidegate.engine.prepare import ROW, BatchStart, check_conditions
 from tidegate.engine.session_spans import SpanPartials, SpanRows
 from tidegate.engine.sessions import SessionOperator
 from tidegate.engine.sliding import sliding_operator
@@ -51,6 +52,7 @@ class Job:
 
     Attributes:
         partitions: how many tasks a shuffle may have; small batches use fewer.
+        original: the type of the original rows that side output shows; STRING when it shows none.
     """
 
     plan: PhysicalPlan
@@ -58,6 +60,7 @@ class Job:
     finisher: Finisher
     outlets: Outlets
     partitions: int
+    original: DataType
 
 
 def make_job(plan: PhysicalPlan, rows: DataFrame, outlets: Outlets, partitions: int) -> Job:
@@ -74,7 +77,12 @@ def make_job(plan: PhysicalPlan, rows: DataFrame, outlets: Outlets, partitions: 
     operator = make_operator(plan, empty)
     finisher = Finisher(plan=plan, types=native_types(empty, plan.query.aggregates))
     return Job(
-        plan=plan, operator=operator, finisher=finisher, outlets=outlets, partitions=partitions
+        plan=plan,
+        operator=operator,
+        finisher=finisher,
+        outlets=outlets,
+        partitions=partitions,
+        original=rows.schema[ROW].dataType if ROW in rows.columns else StringType(),
     )
 
 

@@ -37,7 +37,8 @@ class BatchReport(Counts):
 
     ``watermark_us`` is None before the first timed row; ``rows_out`` are the result rows after
     HAVING and LIMIT; ``closed_windows`` are the distinct windows among the groups that closed,
-    before HAVING; ``side_dropped`` rows are those of side output whose sink failed;
+    before HAVING; ``result_errors`` are the groups that became error records, for an expression of
+    their result failed; ``side_dropped`` rows are those of side output whose sink failed;
     ``open_from_us`` is the start of the oldest pane in the state, None when the state is empty.
     """
 
@@ -47,6 +48,7 @@ class BatchReport(Counts):
     watermark_us: int | None
     closed_windows: int = 0
     rows_out: int = 0
+    result_errors: int = 0
     side_dropped: int = 0
     state_rows: int = 0
     segments: int = 0

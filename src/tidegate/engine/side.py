@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions
+
 from tidegate.engine.prepare import ERROR, FATE, ROW, BatchStart, Fate, clock_sql
 from tidegate.plan.accumulators import TIME
 from tidegate.plan.guarded import detail_sql, reason_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
 
     from tidegate.engine.operator import LateWindows
     from tidegate.plan.physical import PhysicalPlan
@@ -87,6 +90,36 @@ def side_output(rows: DataFrame, judged: Judged, kind: str) -> DataFrame:
         f"'{judged.plan.plan_id}' AS plan_id",
         "CAST(NULL AS STRING) AS shard",
     )
+
+
+def failed_results(closed: DataFrame, judged: Judged, original: DataType) -> DataFrame:
+    """Return one record of kind ``error`` for each result whose own expression failed.
+
+    Args:
+        closed: what ``Finisher.closed`` returns.
+        judged: what the rows of the batch were judged by.
+        original: the type of ``original_event``, which a result does not have.
+    """
+    start, end = (_iso(f"unix_micros({name})") for name in ("_start", "_end"))
+    watermark = "NULL" if judged.watermark_us is None else f"{judged.watermark_us}L"
+    window = f"named_struct('start', {start}, 'end', {end})"
+    text = "CAST(NULL AS STRING)"
+    records = closed.where(f"{ERROR} IS NOT NULL").selectExpr(
+        "'error' AS kind",
+        f"{reason_sql(ERROR)} AS reason",
+        f"{text} AS event_time",
+        f"{_iso(clock_sql(judged.start))} AS processing_time",
+        f"CAST({_iso(watermark)} AS STRING) AS watermark",
+        "CAST(NULL AS BIGINT) AS late_by_ms",
+        f"{window} AS window",
+        f"IF(true, NULL, array({window})) AS windows",
+        f"{_group_key(judged.plan)} AS group_key",
+        f"{text} AS original_event",
+        f"{detail_sql(ERROR)} AS error_detail",
+        f"'{judged.plan.plan_id}' AS plan_id",
+        f"{text} AS shard",
+    )
+    return records.withColumn("original_event", functions.lit(None).cast(original))
 
 
 def _reason_sql(fate: Fate) -> str:

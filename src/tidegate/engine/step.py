@@ -19,16 +19,16 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from tidegate.engine.faults import fault_point
 from tidegate.engine.manifest import Manifest, Segment
 from tidegate.engine.observe import observed
 from tidegate.engine.operator import Closing, Ingested
-from tidegate.engine.prepare import BatchStart
+from tidegate.engine.prepare import ERROR, BatchStart
 from tidegate.engine.report import BatchReport, Counts
-from tidegate.engine.side import KINDS, Judged, side_output
+from tidegate.engine.side import KINDS, Judged, failed_results, side_output
 from tidegate.engine.watermark import SINGLE_SHARD, WatermarkState, advance
 from tidegate.plan.logical import Authority
 from tidegate.plan.settings import TimeMode
@@ -103,7 +103,8 @@ def step(
         watermark_us=state.watermark.watermark_us,
         late_windows=job.operator.late_windows(),
     )
-    side_dropped = _write_side_output(batch.rows, ingested, judged, job, store)
+    unused = Unused(rows=batch.rows, ingested=ingested, emitted=emitted, judged=judged)
+    side_dropped = _write_side_output(unused, job, store)
     fault_point("after_side_output", epoch)
 
     live = _merge_segments(emitted.segments, bound_us, job, store, epoch)
@@ -129,12 +130,43 @@ def step(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emitted:
-    """What closed: distinct windows, result rows; the state that is left, and what is not."""
+    """What closed: distinct windows, result rows; the state that is left, and what is not.
+
+    ``failed`` results are errors; they are among ``closed`` (see ``Finisher.closed``).
+    """
 
     segments: tuple[Segment, ...]
     spent: tuple[Segment, ...] = ()
     windows: int = 0
     rows: int = 0
+    failed: int = 0
+    closed: DataFrame | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unused:
+    """What may have to go to the side output of a batch."""
+
+    rows: DataFrame | None
+    ingested: Ingested
+    emitted: Emitted
+    judged: Judged
+
+    def count(self, kind: str) -> int:
+        """How many records of a kind there are."""
+        counts = self.ingested.counts
+        return {"late": counts.late, "error": counts.error + self.emitted.failed}[kind]
+
+    def records(self, kind: str, job: Job, store: StateStore) -> DataFrame:
+        """Return the records of a kind."""
+        parts = []
+        counts = self.ingested.counts
+        if self.rows is not None and {"late": counts.late, "error": counts.error}[kind]:
+            judged = job.operator.judge(self.rows, self.judged.start, self.ingested.segments, store)
+            parts.append(side_output(judged, self.judged, kind))
+        if kind == "error" and self.emitted.failed and self.emitted.closed is not None:
+            parts.append(failed_results(self.emitted.closed, self.judged, job.original))
+        return reduce(lambda some, more: some.unionByName(more), parts)
 
 
 def _latest(*times: int | None) -> int | None:
@@ -180,14 +212,26 @@ def _emit(closing: Closing, job: Job, store: StateStore) -> Emitted:
     closed = job.operator.close(closing, store)
     if closed.groups is None:
         return Emitted(segments=closed.segments, spent=closed.spent)
-    results = job.finisher.finish(closed.groups, closing.epoch)
+    failing: DataFrame | None = None
+    failed: Callable[[], dict[str, int]] = dict
+    if job.finisher.can_fail:
+        failing = job.finisher.closed(closed.groups, closing.epoch)
+        watched, failed = observed(failing, {"failed": f"count_if({ERROR} IS NOT NULL)"})
+        results = job.finisher.results(watched)
+    else:
+        results = job.finisher.finish(closed.groups, closing.epoch)
     count = closed.rows
     if count is None or job.finisher.drops_rows:
         results, numbers = observed(results, {"rows": "count(1)"})
         count = partial(_rows, numbers)
     job.outlets.results(results, closing.epoch)
     return Emitted(
-        segments=closed.segments, spent=closed.spent, windows=closed.windows(), rows=count()
+        segments=closed.segments,
+        spent=closed.spent,
+        windows=closed.windows(),
+        rows=count(),
+        failed=failed().get("failed", 0),
+        closed=failing,
     )
 
 
@@ -215,23 +259,19 @@ def _merge_segments(
     return (*rest, segment) if segment is not None else rest
 
 
-def _write_side_output(
-    rows: DataFrame | None, ingested: Ingested, judged: Judged, job: Job, store: StateStore
-) -> int:
+def _write_side_output(unused: Unused, job: Job, store: StateStore) -> int:
     """Write the side output that has an outlet; return how many rows a failing sink dropped."""
-    present = {"late": ingested.counts.late, "error": ingested.counts.error}
-    wanted = [kind for kind in KINDS if present[kind] and kind in job.outlets.side]
-    if rows is None or not wanted:
-        return 0
     dropped = 0
-    epoch = judged.start.epoch
-    for kind in wanted:
-        rows_with_fate = job.operator.judge(rows, judged.start, ingested.segments, store)
+    epoch = unused.judged.start.epoch
+    for kind in KINDS:
+        if not unused.count(kind) or kind not in job.outlets.side:
+            continue
+        records = unused.records(kind, job, store)
         try:
-            job.outlets.side[kind](side_output(rows_with_fate, judged, kind), epoch)
+            job.outlets.side[kind](records, epoch)
         except Exception:
             # A side sink that fails never stops the pipeline: its rows are counted as dropped.
-            dropped += present[kind]
+            dropped += unused.count(kind)
             _LOG.warning("side sink of %s rows failed in epoch %d", kind, epoch, exc_info=True)
     return dropped
 
@@ -239,6 +279,7 @@ def _write_side_output(
 def _report(after: Manifest, counts: Counts, emitted: Emitted, started: float) -> BatchReport:
     return BatchReport(
         **{name: getattr(counts, name) for name in counts.__slots__},
+        result_errors=emitted.failed,
         batch_id=after.batch_id,
         epoch=after.epoch,
         clock_us=after.clock_us,
