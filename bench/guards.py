@@ -1,0 +1,77 @@
+"""What guards cost that never fire: expressions that could fail, guarded and as they are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from bench.contenders import Question
+from bench.report import Figure, Report, Table
+from bench.rounds import Entry, Harness, Measurements, disagreements, measure, verdict
+from bench.workload import Workload
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+AGGREGATES = {
+    "ratio": "sum(value / (key + 1))",
+    "whole": "max(CAST(value AS INT))",
+    "rest": "sum(key % 7)",
+    "next": "min(key + 1)",
+    "n": "count(*)",
+}
+
+
+def guards(harness: Harness) -> Report:
+    """The policy ``side_output`` over ``fail``, time over time, on rows none of which fails."""
+    guarded = _question(harness)
+    plain = replace(guarded, name="plain", settings={"error_policy": "fail"})
+    measured = measure(
+        harness,
+        [
+            Entry(label="guarded", contender="tidegate", question=guarded),
+            Entry(label="plain", contender="tidegate", question=plain),
+        ],
+    )
+    failures = disagreements(measured)
+    table = Table(
+        title=f"guards: {guarded.workload.rows:,} rows, median of {harness.rounds}",
+        header=["", "seconds", "least", "most"],
+        rows=[
+            [label, *(f"{seconds:.2f}" for seconds in (of.median_seconds, *_range(of)))]
+            for label, of in measured.items()
+        ],
+        notes=verdict(failures),
+    )
+    value = measured["guarded"].median_seconds / measured["plain"].median_seconds
+    figure = Figure(name="guards_vs_none", value=value, target="<= 1.15")
+    return Report(tables=[table], figures=[figure], failures=failures)
+
+
+def _range(measurements: Measurements) -> tuple[float, float]:
+    seconds = [run.seconds for run in measurements.runs]
+    return min(seconds), max(seconds)
+
+
+def _question(harness: Harness) -> Question:
+    aggregates = ", ".join(f"{text} AS {column}" for column, text in AGGREGATES.items())
+
+    def ask(events: DataFrame) -> DataFrame:
+        raise AssertionError("only Tidegate is asked")
+
+    return Question(
+        name="guards",
+        workload=Workload(
+            name="events",
+            rows=harness.rows_or(32_000_000),
+            files=8,
+            span_seconds=320,
+            jitter_us=2_000_000,
+        ),
+        sql=(
+            f"SELECT key, window_start() AS s, window_end() AS e, {aggregates} "
+            "FROM events GROUP BY tumblingwindow('ss', 10), key"
+        ),
+        ask=ask,
+        columns=("key", "s", "e", *AGGREGATES),
+    )
