@@ -185,3 +185,19 @@ def test_with_the_policy_null_a_result_that_fails_is_null(
 
     assert [row["share"] for row in outcome.rows] == [None]
     assert (outcome.report.result_errors, outcome.side) == (0, ())
+
+
+@pytest.mark.parametrize("call", ["corr(x, y)", "regr_r2(y, x)"])
+def test_pairs_of_tiny_numbers_whose_product_is_0_do_not_stop_the_query(
+    spark: SparkSession, tmp_path: Path, call: str
+) -> None:
+    schema = "ts TIMESTAMP, x DOUBLE, y DOUBLE"
+    sql = f"SELECT {call} AS v FROM r GROUP BY tumblingwindow('ss', 10)"
+    stepper = stepper_of(spark, tmp_path, sql, schema)
+
+    tiny = 1e-150
+    rows = [(START + timedelta(seconds=s), s * tiny, s * s * tiny) for s in (1, 2, 4)]
+    rows.append((START + timedelta(seconds=30), 1.0, 1.0))
+    outcome = stepper.batch(spark.createDataFrame(rows, schema), CLOCK_US)
+
+    assert [row["v"] for row in outcome.rows] == [None]

@@ -92,8 +92,10 @@ SHAPE_MERGE = _pairwise(
     }
 )
 SHAPES: dict[str, str] = {
-    "skewness": "CASE WHEN {m}.m2 > 0D THEN sqrt({m}.n) * {m}.m3 / pow({m}.m2, 1.5D) END",
-    "kurtosis": "CASE WHEN {m}.m2 > 0D THEN {m}.n * {m}.m4 / ({m}.m2 * {m}.m2) - 3D END",
+    "skewness": (
+        "CASE WHEN {m}.m2 > 0D THEN try_divide(sqrt({m}.n) * {m}.m3, pow({m}.m2, 1.5D)) END"
+    ),
+    "kurtosis": "CASE WHEN {m}.m2 > 0D THEN try_divide({m}.n * {m}.m4, {m}.m2 * {m}.m2) - 3D END",
 }
 
 # Only rows where both are known count. As in SQL the first argument depends on the second: it is
@@ -125,7 +127,10 @@ _SLOPE = "{c}.xy / {c}.xx"
 OF_PAIRS: dict[str, str] = {
     "covar_pop": "CASE WHEN {c}.n > 0 THEN {c}.xy / {c}.n END",
     "covar_samp": "CASE WHEN {c}.n > 1 THEN {c}.xy / ({c}.n - 1) END",
-    "corr": "CASE WHEN {c}.xx != 0D AND {c}.yy != 0D THEN {c}.xy / sqrt({c}.xx * {c}.yy) END",
+    # Products of small numbers may be 0, so what divides by them is a try_divide.
+    "corr": (
+        "CASE WHEN {c}.xx != 0D AND {c}.yy != 0D THEN try_divide({c}.xy, sqrt({c}.xx * {c}.yy)) END"
+    ),
     "regr_count": "CAST({c}.n AS BIGINT)",
     "regr_avgx": "CASE WHEN {c}.n > 0 THEN {c}.mx END",
     "regr_avgy": "CASE WHEN {c}.n > 0 THEN {c}.my END",
@@ -135,6 +140,7 @@ OF_PAIRS: dict[str, str] = {
     "regr_slope": f"CASE WHEN {{c}}.xx != 0D THEN {_SLOPE} END",
     "regr_intercept": f"CASE WHEN {{c}}.xx != 0D THEN {{c}}.my - {_SLOPE} * {{c}}.mx END",
     "regr_r2": (
-        "CASE WHEN {c}.xx != 0D THEN IF({c}.yy = 0D, 1D, {c}.xy * {c}.xy / ({c}.xx * {c}.yy)) END"
+        "CASE WHEN {c}.xx != 0D "
+        "THEN IF({c}.yy = 0D, 1D, try_divide({c}.xy * {c}.xy, {c}.xx * {c}.yy)) END"
     ),
 }
