@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from bench.contenders import Question
 from bench.report import Figure, Report, Table
 from bench.rounds import Entry, Harness, Measurements, disagreements, measure, verdict
-from bench.workload import Workload
+from bench.throughput import events
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -56,18 +56,12 @@ def _range(measurements: Measurements) -> tuple[float, float]:
 def _question(harness: Harness) -> Question:
     aggregates = ", ".join(f"{text} AS {column}" for column, text in AGGREGATES.items())
 
-    def ask(events: DataFrame) -> DataFrame:
+    def ask(rows: DataFrame) -> DataFrame:
         raise AssertionError("only Tidegate is asked")
 
     return Question(
         name="guards",
-        workload=Workload(
-            name="events",
-            rows=harness.rows_or(32_000_000),
-            files=8,
-            span_seconds=320,
-            jitter_us=2_000_000,
-        ),
+        workload=events(harness),
         sql=(
             f"SELECT key, window_start() AS s, window_end() AS e, {aggregates} "
             "FROM events GROUP BY tumblingwindow('ss', 10), key"

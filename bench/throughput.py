@@ -28,7 +28,7 @@ def hopping(harness: Harness) -> Report:
     """Hopping windows of 60 s every 10 s: each row is in six windows."""
     question = per_window_and_key(
         "hopping",
-        _events(harness),
+        events(harness),
         sql="hoppingwindow('ss', 60, 10)",
         window=lambda: _window("60 seconds", "10 seconds"),
     )
@@ -103,7 +103,7 @@ def _line(label: str, measurements: Measurements) -> list[str]:
     ]
 
 
-def _events(harness: Harness) -> Workload:
+def events(harness: Harness) -> Workload:
     """100,000 rows a second of event time for 320 s, 10,000 keys, out of order by up to 2 s."""
     return Workload(
         name="events",
@@ -117,7 +117,7 @@ def _events(harness: Harness) -> Workload:
 def _tumbling(harness: Harness, seconds: int) -> Question:
     return per_window_and_key(
         f"tumbling_{seconds}s",
-        _events(harness),
+        events(harness),
         sql=f"tumblingwindow('ss', {seconds})",
         window=lambda: _window(f"{seconds} seconds"),
     )

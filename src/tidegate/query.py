@@ -7,22 +7,21 @@ statement, the plan, the engine and the sinks meet.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
+from tidegate.case_stepper import CaseStepper
 from tidegate.config import read_settings
 from tidegate.engine.clock import needs_ticks, with_ticks, without_ticks
 from tidegate.engine.definitions import check_definitions
 from tidegate.engine.final import final_results
 from tidegate.engine.job import Job, Outlets, make_job
 from tidegate.engine.prepare import prepare
-from tidegate.engine.report import BatchReport
-from tidegate.engine.stepper import Stepper
 from tidegate.engine.stream import Launch, OnBatch, Run
 from tidegate.errors import ConfigError, ExecutionError, QueryError, Span
-from tidegate.io.sinks import CallbackSink, Sink, SinkLike, as_sink
+from tidegate.io.sinks import Sink, SinkLike, as_sink
 from tidegate.plan.explain import explain_json, explain_text
 from tidegate.plan.logical import Authority, LogicalPlan
 from tidegate.plan.physical import PhysicalPlan
@@ -37,7 +36,7 @@ from tidegate.sql.bind import bind
 from tidegate.sql.parse import parse
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 
@@ -296,88 +295,6 @@ class Query:
     def spark(self) -> SparkSession:
         """The session of the query."""
         return self._given_spark or self._sources.session() or local_session()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SideRecord:
-    """A row of side output as a stepper gives it."""
-
-    kind: str
-    reason: str
-    late_by_ms: int | None
-    original: dict[str, object] | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What one step gave."""
-
-    report: BatchReport
-    rows: Sequence[Row]
-    side: Sequence[SideRecord]
-
-
-class CaseStepper:
-    """Drives a query batch by batch over a checkpoint, collecting what each step gives."""
-
-    def __init__(self, query: Query, *, checkpoint: str, partitions: int) -> None:
-        self._query = query
-        self._rows: list[Row] = []
-        self._side: list[SideRecord] = []
-        sinks = {kind: CallbackSink(self._take_side) for kind in ("late", "error")}
-        outlets = _outlets(CallbackSink(self._take_rows), sinks)
-        rows = query._prepare(query._empty_sources(), keep_rows=True)
-        self._stepper = Stepper(query._job(rows, outlets, partitions), checkpoint, query.spark)
-
-    def batch(self, frame: DataFrame, clock_us: int) -> Outcome:
-        """Run the step of the next batch on rows of the stream at a clock."""
-        name = self._query.physical.query.source.name
-        sources = {**self._query._empty_sources(), name: frame}
-        rows = self._query._prepare(sources, keep_rows=True)
-        return self._outcome(self._stepper.run(self._next, rows, clock_us))
-
-    def clock(self, clock_us: int) -> Outcome:
-        """Let time pass without rows."""
-        return self._outcome(self._stepper.run(self._next, None, clock_us))
-
-    def drain(self) -> Outcome:
-        """Close and emit every window."""
-        return self._outcome(self._stepper.drain())
-
-    def flush(self) -> Outcome:
-        """Emit open state windows."""
-        return self._outcome(self._stepper.flush())
-
-    def close(self) -> None:
-        """Let go; the checkpoint stays."""
-
-    @property
-    def _next(self) -> int:
-        return self._stepper.state.batch_id + 1
-
-    def _outcome(self, report: BatchReport | None) -> Outcome:
-        assert report is not None, "the next batch is never a replay"
-        outcome = Outcome(report=report, rows=tuple(self._rows), side=tuple(self._side))
-        self._rows.clear()
-        self._side.clear()
-        return outcome
-
-    def _take_rows(self, frame: DataFrame, epoch: int) -> None:
-        del epoch
-        self._rows.extend(frame.collect())
-
-    def _take_side(self, frame: DataFrame, epoch: int) -> None:
-        del epoch
-        for record in frame.select("kind", "reason", "late_by_ms", "original_event").collect():
-            original = record["original_event"]
-            self._side.append(
-                SideRecord(
-                    kind=record["kind"],
-                    reason=record["reason"],
-                    late_by_ms=record["late_by_ms"],
-                    original=original.asDict() if original is not None else None,
-                )
-            )
 
 
 def _sources(

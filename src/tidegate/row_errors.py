@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidegate.engine.prepare import prepared_columns
-from tidegate.plan.guarded import Guarded
+from tidegate.plan.guarded import Guarded, in_words
 from tidegate.plan.settings import ErrorPolicy
 from tidegate.sql.guards import guard, guard_argument
 
@@ -25,6 +25,14 @@ WINDOW_TYPES = {
     "_id": "STRING",
     "_epoch": "BIGINT",
 }
+# What a statement writes for them.
+WINDOW_CALLS = {
+    "_start": "window_start",
+    "_end": "window_end",
+    "_trigger": "window_trigger",
+    "_id": "window_id",
+    "_epoch": "emit_epoch",
+}
 
 
 def with_guards(plan: PhysicalPlan) -> PhysicalPlan:
@@ -36,14 +44,37 @@ def with_guards(plan: PhysicalPlan) -> PhysicalPlan:
         return plan
     types = _types(plan)
     functions: dict[str, list[str]] = defaultdict(list)
+    filters: dict[str, set[str | None]] = defaultdict(set)
     for aggregate in plan.query.aggregates:
         for argument in aggregate.args:
             functions[argument].append(aggregate.function)
-    guards = {
-        name: guard_argument(sql, types, functions[name])
-        for name, sql in prepared_columns(plan).items()
-    }
-    return replace(plan, guards={n: each for n, each in guards.items() if each.error is not None})
+            filters[argument].add(aggregate.filter)
+        if aggregate.filter is not None:
+            filters[aggregate.filter].add(None)
+    columns = prepared_columns(plan)
+    guards = {name: guard_argument(sql, types, functions[name]) for name, sql in columns.items()}
+    for name, wanted in filters.items():
+        # Of a value that only filtered aggregates take nothing is computed in other rows.
+        if name in guards and None not in wanted:
+            taken = [guards[each].safe for each in wanted if each is not None]
+            guards[name] = _where_taken(guards[name], taken)
+    return replace(plan, guards={n: g for n, g in guards.items() if _guards(g, columns[n])})
+
+
+def _guards(guarded: Guarded, text: str) -> bool:
+    return guarded.error is not None or guarded.safe != text
+
+
+def _where_taken(guarded: Guarded, conditions: list[str]) -> Guarded:
+    """The guard of a value that is computed in rows of which one of the conditions holds."""
+    if guarded.error is None:
+        return guarded
+    taken = " OR ".join(f"({condition})" for condition in sorted(conditions))
+    return replace(
+        guarded,
+        suspect=f"({guarded.suspect}) AND ({taken})",
+        error=f"CASE WHEN {taken} THEN {guarded.error} END",
+    )
 
 
 def result_guards(plan: PhysicalPlan, types: Mapping[str, str]) -> dict[str, Guarded]:
@@ -62,7 +93,21 @@ def result_guards(plan: PhysicalPlan, types: Mapping[str, str]) -> dict[str, Gua
         *(item.expression for item in query.order_by),
     ]
     guards = {each.sql: guard(each.sql, {**types, **WINDOW_TYPES}) for each in expressions}
-    return {text: each for text, each in guards.items() if each.error is not None}
+    words = _words(plan)
+    return {
+        text: each if each.error is None else replace(each, error=in_words(each.error, words))
+        for text, each in guards.items()
+        if _guards(each, text)
+    }
+
+
+def _words(plan: PhysicalPlan) -> dict[str, str]:
+    """What the statement writes for the names that expressions over closed windows use."""
+    query = plan.query
+    written = {each.name: each.text for each in query.aggregates}
+    written |= {key.name: key.expression.sql for key in query.keys}
+    written |= {argument.name: argument.expression.sql for argument in query.arguments}
+    return {name: f"{call}()" for name, call in WINDOW_CALLS.items()} | written
 
 
 def _types(plan: PhysicalPlan) -> dict[str, str | None]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from tidegate.query import Outcome
+    from tidegate.case_stepper import Outcome
 
 START = datetime(2026, 1, 1, 10, tzinfo=UTC)
 START_US = round(START.timestamp() * 1_000_000)

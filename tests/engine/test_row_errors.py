@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 import tidegate
-from tidegate.engine.job import Outlets
-from tidegate.engine.stepper import Stepper
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from tidegate.query import CaseStepper
+    from tidegate.case_stepper import CaseStepper
 
 START = datetime(2026, 1, 1, 10, tzinfo=UTC)
 SCHEMA = "ts TIMESTAMP, k STRING, a BIGINT, b BIGINT"
@@ -126,7 +124,7 @@ def test_the_answers_over_a_table_leave_out_the_rows_that_fail(spark: SparkSessi
 
 RESULT = (
     "SELECT k, sum(a) / (count(*) - 2) AS share FROM r GROUP BY tumblingwindow('ss', 10), k "
-    "HAVING 10 / (max(b) - 5) < 100"
+    "HAVING 10 / (max(b) - 5) < 10"
 )
 
 
@@ -134,44 +132,27 @@ RESULT = (
 def test_a_result_that_fails_is_an_error_with_its_window_and_group(
     spark: SparkSession, tmp_path: Path, path_kind: str
 ) -> None:
-    query = tidegate.sql(
-        RESULT,
-        streams={"r": SCHEMA},
-        settings={"event_time_field": "ts", "streaming_aggregation": path_kind},
-        spark=spark,
-    )
-    records: list[Any] = []
-    job_rows: list[Any] = []
-    rows = query._prepare(query._empty_sources(), keep_rows=True)
-    outlets = Outlets(
-        results=lambda frame, _: job_rows.extend(frame.collect()),
-        side={"error": lambda frame, _: records.extend(frame.collect())},
-    )
-    stepper = Stepper(query._job(rows, outlets, 2), str(tmp_path), spark)
-    # x: one row, fine. y: two rows, the share fails. z and w: HAVING fails.
-    events = frame(
-        spark,
-        (1, "x", 4, 1),
-        (2, "y", 6, 1),
-        (3, "y", 6, 1),
-        (4, "z", 1, 5),
-        (5, "w", 1, 5),
-        (6, "w", 1, None),
-        (30, "x", 1, 1),
-    )
-    given = query._prepare({"r": events}, keep_rows=True)
-    report = stepper.run(0, given, CLOCK_US)
+    stepper = stepper_of(spark, tmp_path, RESULT, streaming_aggregation=path_kind)
+    # x: one row, fine. y: two rows, the share fails. z and w: HAVING fails. v: HAVING is false.
+    outcome = stepper.batch(
+        frame(
+            spark, (1, "x", 4, 1), (2, "y", 6, 1), (3, "y", 6, 1), (4, "z", 1, 5), (5, "w", 1, 5),
+            (6, "w", 1, None), (7, "v", 1, 6), (30, "x", 1, 1),
+        ),
+        CLOCK_US,
+    )  # fmt: skip
 
-    assert report is not None
-    assert [tuple(row) for row in job_rows] == [("x", -4.0)]
+    assert [tuple(row) for row in outcome.rows] == [("x", -4.0)]
+    report = outcome.report
     assert (report.rows_out, report.result_errors, report.error) == (1, 3, 0)
-    by_key = {record["group_key"]["k"]: record for record in records}
-    assert {key: record["reason"] for key, record in by_key.items()} == dict.fromkeys(
-        ("w", "y", "z"), "division_by_zero"
-    )
-    record = by_key["y"]
-    assert record["window"]["start"].startswith("2026-01-01T10:00:00")
-    assert (record["kind"], record["windows"], record["original_event"]) == ("error", None, None)
+    assert {(each.group_key["k"], each.reason, each.detail) for each in outcome.side} == {
+        ("w", "division_by_zero", "10 / (max(b) - 5)"),
+        ("y", "division_by_zero", "sum(a) / (count(*) - 2)"),
+        ("z", "division_by_zero", "10 / (max(b) - 5)"),
+    }
+    assert {(each.kind, each.window[0], each.original) for each in outcome.side} == {
+        ("error", "2026-01-01T10:00:00Z", None)
+    }
 
 
 def test_with_the_policy_null_a_result_that_fails_is_null(
@@ -201,3 +182,20 @@ def test_pairs_of_tiny_numbers_whose_product_is_0_do_not_stop_the_query(
     outcome = stepper.batch(spark.createDataFrame(rows, schema), CLOCK_US)
 
     assert [row["v"] for row in outcome.rows] == [None]
+
+
+@pytest.mark.parametrize("path_kind", ["auto", "off"])
+def test_a_value_that_a_filter_leaves_out_does_not_fail(
+    spark: SparkSession, tmp_path: Path, path_kind: str
+) -> None:
+    sql = (
+        "SELECT sum(a / b) FILTER (WHERE b <> 0) AS s, count(*) AS n FROM r "
+        "WHERE a > 1 GROUP BY tumblingwindow('ss', 10)"
+    )
+    stepper = stepper_of(spark, tmp_path, sql, streaming_aggregation=path_kind)
+
+    rows = [(1, "x", 4, 2), (2, "x", 7, 0), (3, "x", 1, 0), (30, "x", 9, 1)]
+    outcome = stepper.batch(frame(spark, *rows), CLOCK_US)
+
+    assert [tuple(row) for row in outcome.rows] == [(2.0, 2)]
+    assert (outcome.report.error, outcome.report.filtered) == (0, 1)

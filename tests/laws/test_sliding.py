@@ -8,9 +8,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from laws.scripts import case_of, one_script
 from oracle.adapter import OracleEngine
 from tidegate.cases import Case, CaseEngine
 from tidegate.cases.model import Column, Stream
@@ -60,13 +61,7 @@ def scripts(draw: st.DrawFn) -> list[tuple[Row, ...]]:
 
 
 @pytest.mark.parametrize("query", QUERIES)
-@settings(
-    max_examples=1,
-    deadline=None,
-    derandomize=True,
-    phases=[Phase.generate],
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@one_script
 @given(script=scripts())
 def test_frames_and_whole_rows_give_what_the_oracle_gives(
     query: str, script: list[tuple[Row, ...]], spark: SparkSession
@@ -81,12 +76,7 @@ def test_frames_and_whole_rows_give_what_the_oracle_gives(
 
 
 def case(query: str, **more: object) -> Case:
-    """The query as a case without steps."""
-    return Case(
-        path="", line=0, name="", stream=STREAM, tables=(), any_cuts=False, query=query,
-        settings={**SETTINGS, **more},
-        ordered=False, steps=(), final=None, counts={}, error=None,
-    )  # fmt: skip
+    return case_of(query, STREAM, {**SETTINGS, **more})
 
 
 def answers(engine: CaseEngine, script: list[tuple[Row, ...]]) -> object:

@@ -8,9 +8,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from laws.scripts import case_of, one_script
 from oracle.adapter import OracleEngine
 from tidegate.cases import Case, CaseEngine, Observed
 from tidegate.cases.model import Column, Stream
@@ -75,13 +76,7 @@ def scripts(draw: st.DrawFn) -> list[tuple[Row, ...]]:
 
 
 @pytest.mark.parametrize("query", QUERIES)
-@settings(
-    max_examples=1,
-    deadline=None,
-    derandomize=True,
-    phases=[Phase.generate],
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@one_script
 @given(script=scripts())
 def test_windows_by_the_order_of_rows_are_those_of_the_oracle(
     query: str, script: list[tuple[Row, ...]], spark: SparkSession
@@ -98,21 +93,7 @@ def test_windows_by_the_order_of_rows_are_those_of_the_oracle(
 
 def case(name: str) -> Case:
     query, of_case = QUERIES[name]
-    return Case(
-        path="",
-        line=0,
-        name=name,
-        stream=STREAM,
-        tables=(),
-        settings=of_case,
-        any_cuts=False,
-        query=query,
-        ordered=False,
-        steps=(),
-        final=None,
-        counts={},
-        error=None,
-    )
+    return case_of(query, STREAM, of_case)
 
 
 def answers(engine: CaseEngine, script: Sequence[tuple[Row, ...]]) -> list[object]:

@@ -25,7 +25,7 @@ from tidegate.time import from_datetime
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from tidegate.query import CaseStepper, Outcome
+    from tidegate.case_stepper import CaseStepper, Outcome
 
 # Partitions of a run, and of the runs after a stop: a resumed query must not care.
 PARTITIONS = (2, 3, 1)

@@ -66,7 +66,7 @@ class Finisher:
     def can_fail(self) -> bool:
         """Whether a result can be an error: one of its expressions can fail."""
         side_output = self.plan.settings.error_policy is ErrorPolicy.SIDE_OUTPUT
-        return side_output and bool(self.guards)
+        return side_output and any(each.error is not None for each in self.guards.values())
 
     def closed(self, groups: DataFrame, epoch: int) -> DataFrame:
         """Return what results are made of, with the error of each, ``_err``; NULL is none.

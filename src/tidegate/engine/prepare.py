@@ -175,7 +175,8 @@ def guarded_columns(plan: PhysicalPlan) -> dict[str, str]:
 def has_row_errors(plan: PhysicalPlan) -> bool:
     """Whether an expression can fail on a row, and the row is then handed over as an error."""
     return plan.settings.error_policy is ErrorPolicy.SIDE_OUTPUT and any(
-        name not in (TIME, OWN_TIME) for name in plan.guards
+        each.error is not None and name not in (TIME, OWN_TIME)
+        for name, each in plan.guards.items()
     )
 
 

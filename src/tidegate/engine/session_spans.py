@@ -47,7 +47,7 @@ class SessionShape(StateRow, Protocol):
         """The columns that tell sessions at one time apart."""
 
     def place(self, rows: DataFrame, plan: PhysicalPlan, start: BatchStart) -> DataFrame:
-        """Return a batch's spans with ``_class``, ``_rows``, ``_last_t``, ``_last_clock``."""
+        """Return a batch's spans with ``_class``, ``_last_t`` and ``row_numbers``."""
 
     def chained(self, due: DataFrame, near: DataFrame | None) -> DataFrame:
         """Return due spans with the times of their sessions, ``_rows`` and ``_sessions``.

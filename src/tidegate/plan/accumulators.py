@@ -180,14 +180,14 @@ def type_family(type_: str | None) -> str | None:
     if type_ is None:
         return None
     word, _, rest = type_.upper().partition("(")
-    word = _SYNONYMS.get(word.strip(), word.strip())
+    word = NUMBER_SYNONYMS.get(word.strip(), word.strip())
     if word != "DECIMAL":
         return word
     digits = int(rest.split(",")[0].strip(" )")) if rest else 10
     return "DECIMAL" if digits <= 28 else "WIDE DECIMAL"
 
 
-_SYNONYMS = {
+NUMBER_SYNONYMS = {
     "BYTE": "TINYINT",
     "SHORT": "SMALLINT",
     "INTEGER": "INT",

@@ -1,12 +1,13 @@
 """An expression that cannot stop the query, and what it says of a row on which it would have.
 
-``sql/guards.py`` makes one from the text of an expression; the engine computes both texts side by
+``sql/guards`` makes one from the text of an expression; the engine computes both texts side by
 side and shares what they have in common.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 # Reasons of row errors.
@@ -86,5 +87,21 @@ def detail_sql(error: str) -> str:
 
 def error_literal(reason: str, detail: str) -> str:
     """Return a reason and the text of an expression as one SQL literal."""
-    text = f"{reason}{_SEPARATOR}{' '.join(detail.split())}"
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return f"'{_escaped(f'{reason}{_SEPARATOR}{detail}')}'"
+
+
+def in_words(error: str, words: Mapping[str, str]) -> str:
+    """Return the text of an error whose details say ``words`` for the names of columns."""
+
+    def said(name: re.Match[str]) -> str:
+        return _escaped(words.get(name[0], name[0]))
+
+    return _LITERAL.sub(lambda literal: re.sub(r"\b_\w+\b", said, literal[0]), error)
+
+
+def _escaped(text: str) -> str:
+    return " ".join(text.split()).replace("\\", "\\\\").replace("'", "\\'")
+
+
+# What ``error_literal`` returns, within the text of an error.
+_LITERAL = re.compile(rf"'(?:{'|'.join(ROW_ERROR_REASONS)}){_SEPARATOR}(?:[^'\\]|\\.)*'")

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
+from tidegate.plan.accumulators import NUMBER_SYNONYMS
+
 # Whole numbers: the digits that every value of a type has at most, and the least value.
 INTEGRALS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 20}
 SUFFIXES = {"TINYINT": "Y", "SMALLINT": "S", "INT": "", "BIGINT": "L"}
@@ -22,13 +24,7 @@ MOST_DIGITS = 38
 _LEAST_SCALE = 6
 
 _SYNONYMS = {
-    "BYTE": "TINYINT",
-    "SHORT": "SMALLINT",
-    "INTEGER": "INT",
-    "LONG": "BIGINT",
-    "REAL": "FLOAT",
-    "DEC": "DECIMAL",
-    "NUMERIC": "DECIMAL",
+    **NUMBER_SYNONYMS,
     "TIMESTAMP_LTZ": "TIMESTAMP",
     "CHAR": "STRING",
     "CHARACTER": "STRING",
