@@ -23,6 +23,7 @@ HERE = Path(__file__).parent
 CARS = "timestamp TIMESTAMP, driver_id BIGINT, event_type STRING, location STRING"
 IMPULSE = "timestamp TIMESTAMP, counter BIGINT, subtask_index BIGINT"
 ISO = "date_format({0}, \"yyyy-MM-dd'T'HH:mm:ss\")"
+ISO_WITH_MILLISECONDS = "date_format({0}, \"yyyy-MM-dd'T'HH:mm:ss.SSS\")"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +67,18 @@ QUESTIONS = (
             SELECT count(*) AS count, min(counter) AS min, max(counter) AS max,
               {ISO.format("window_start()")} AS start, {ISO.format("window_end()")} AS end
             FROM events GROUP BY HOP(timestamp, INTERVAL '2' SECOND, INTERVAL '10' SECOND)
+        """,
+    ),
+    Question(
+        golden="global_session_window",
+        source="impulse.jsonl",
+        schema=IMPULSE,
+        rows_per_batch=30,
+        settings={},
+        sql=f"""
+            SELECT count(*) AS rows, {ISO.format("window_start()")} AS start,
+              {ISO_WITH_MILLISECONDS.format("window_end()")} AS end
+            FROM events GROUP BY SESSION(timestamp, INTERVAL '20' SECOND)
         """,
     ),
     Question(
