@@ -1,7 +1,8 @@
 """Fault points: named places between two writes of a batch where a test can kill the process.
 
 ``TIDEGATE_FAULT=after_segment:3`` kills this process with SIGKILL when epoch 3 reaches that place.
-Without the variable a fault point costs one look into an empty value.
+Without the variable a fault point costs one look into the environment, where a test may also set it
+on the way.
 """
 
 from __future__ import annotations
@@ -20,11 +21,9 @@ FAULT_POINTS = (
     "after_clean_up",
 )
 
-_FAULT = os.environ.get("TIDEGATE_FAULT", "")
-
 
 def fault_point(name: str, epoch: int) -> None:
     """Die here if the environment says so."""
     assert name in FAULT_POINTS, f"{name} is no fault point"
-    if f"{name}:{epoch}" == _FAULT:
+    if f"{name}:{epoch}" == os.environ.get("TIDEGATE_FAULT"):
         os.kill(os.getpid(), signal.SIGKILL)
