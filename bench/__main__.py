@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from bench import floor, guards, sessions, sliding, state, throughput
+from bench import floor, guards, sessions, sliding, state, state_partitions, throughput
 from bench.report import Figure, Report, format_figure, format_table, format_targets
 from bench.rounds import Harness, progress
 
@@ -23,6 +23,7 @@ BENCHES: dict[str, Callable[[Harness], Report]] = {
     "hopping": throughput.hopping,
     "floor": floor.floor,
     "state": state.state,
+    "state_partitions": state_partitions.state_partitions,
     "sliding": sliding.sliding,
     "session_dense": sessions.session_dense,
     "session_sparse": sessions.session_sparse,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from tidegate.engine.report import BatchReport
     from tidegate.query import Query
 
 START = datetime(2026, 1, 1, 10, tzinfo=UTC)
@@ -73,6 +74,32 @@ def test_finished_machines_leave_no_rows_and_waiting_rows_alone_rewrite_nothing(
     assert carried(tmp_path) == []
     segments = {path.name for path in (tmp_path / "tidegate" / "segments").iterdir()}
     assert segments == {segment["name"] for segment in newest_manifest(tmp_path)["segments"]}
+
+
+def test_a_hundred_thousand_partitions_open_and_close_and_leave_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    # `python -m bench state_partitions` does it with a million.
+    query = tidegate.sql(
+        "SELECT k, count(*) AS n FROM r "
+        "GROUP BY statewindow(v > 0, v = 0) OVER (PARTITION BY k), k HAVING count(*) > 2",
+        streams={"r": "k BIGINT, v BIGINT"},
+        settings={"time": "processing"},
+        spark=spark,
+    )
+    stepper = query.stepper(checkpoint=str(tmp_path), partitions=2)
+
+    def batch(rows: str) -> tuple[list[tuple[int, int]], BatchReport]:
+        outcome = stepper.batch(spark.sql(f"SELECT id AS k, {rows}"), CLOCK_US)
+        return [tuple(row) for row in outcome.rows], outcome.report
+
+    once, again = "1L AS v FROM range(100000)", "SELECT 7L AS k, 2L AS v"
+    assert batch(f"{once} UNION ALL {again}")[1].state_rows == 100_001
+    three_rows, report = batch("0L AS v FROM range(100000)")
+    assert three_rows == [(7, 3)]
+    assert report.closed_windows == 100_000
+    assert report.state_rows == 0
+    assert newest_manifest(tmp_path)["segments"] == []
 
 
 def test_a_partition_that_is_at_a_multiple_of_its_count_leaves_no_rows(
