@@ -1,27 +1,156 @@
-"""What the laws beside the oracle share: how often they ask, and a case without steps."""
+"""What the laws beside the oracle share: random rows, and what an engine makes of them.
+
+A script is a few batches on Spark, a second each, so there are few scripts; but each has rows of
+nine keys, drawn one by one, and a key is a script of its own for all that goes by keys. They are
+drawn by ``random`` from a seed: the same in every run. (Hypothesis begins with the simplest
+example, and of a script that is one row a batch.)
+"""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
 
-from hypothesis import HealthCheck, Phase, settings
+from oracle.adapter import OracleEngine
+from tidegate.cases import Case, CaseEngine, EngineFactory, Observed
+from tidegate.cases.model import Column, Stream
+from tidegate.time import from_datetime
 
-from tidegate.cases import Case
-from tidegate.cases.model import Stream
-
-# A script is many batches on Spark, seconds each: one script a query, the same in every run.
-one_script = settings(
-    max_examples=1,
-    deadline=None,
-    derandomize=True,
-    phases=[Phase.generate],
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+STREAM = Stream(
+    name="r",
+    columns=(
+        Column(name="ts", type="TIMESTAMP"),
+        Column(name="k", type="STRING"),
+        Column(name="page", type="STRING"),
+        Column(name="v", type="BIGINT"),
+        Column(name="stop", type="BOOLEAN"),
+    ),
 )
+KEYS = ("a", "b", "c", "d", "e", "f", "g", "h", None)
+# Half of a script is before 1970.
+START = datetime(1970, 1, 1, tzinfo=UTC) - timedelta(seconds=8)
+EVENT_TIME = {"event_time_field": "ts", "watermark_lag": "2s", "allowed_lateness": "1s"}
+PROCESSING_TIME = {"time": "processing"}
+
+Row: TypeAlias = tuple[datetime | None, str | None, str, int | None, bool | None]
 
 
-def case_of(query: str, stream: Stream, settings_: Mapping[str, object]) -> Case:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Law:
+    """A query, and the script that it is tried on.
+
+    Attributes:
+        rows: how many rows a batch has at most.
+        early_seconds: how far behind the time of its batch a row may be.
+        path: of the settings, ``streaming_aggregation``.
+    """
+
+    query: str
+    settings: Mapping[str, object] = field(default_factory=lambda: EVENT_TIME)
+    batches: int = 4
+    rows: int = 36
+    early_seconds: int = 12
+    path: str = "auto"
+
+    def script(self) -> list[tuple[Row, ...]]:
+        """Batches four seconds apart; equal queries have equal rows."""
+        dice = random.Random(self.query)
+        return [
+            tuple(self._row(dice, batch) for _ in range(dice.randint(self.rows // 2, self.rows)))
+            for batch in range(self.batches)
+        ]
+
+    def _row(self, dice: random.Random, batch: int) -> Row:
+        half_seconds = dice.randint(-2 * self.early_seconds, 8)
+        time = START + timedelta(seconds=4 * batch + half_seconds / 2)
+        return (
+            None if dice.random() < 0.03 else time,
+            dice.choice(KEYS),
+            dice.choice("xy"),
+            dice.choice([None, 1, 2, 3, 4]),
+            dice.choice([True, False, False, None]),
+        )
+
+
+def drawn(name: str, least: int, most: int) -> int:
+    """A parameter of a query: drawn once and for all, by its name."""
+    return random.Random(name).randint(least, most)
+
+
+def check(law: Law, spark_engine: EngineFactory) -> None:
+    """Spark gives what the oracle gives, step by step; the law is about windows and late rows."""
+    script = law.script()
+    expected = answers(OracleEngine(_case(law)), script)
+    *before, _ = expected.steps
+    assert sum(bool(step.emitted) for step in before) > 1, "windows close before the drain"
+    if law.settings is EVENT_TIME:
+        assert any(step.late for step in before), "a law about late rows needs some"
+    found = answers(spark_engine(_case(law)), script)
+    for number, (step, wanted) in enumerate(zip(found.steps, expected.steps, strict=True)):
+        assert step.emitted == wanted.emitted, f"step {number}"
+        assert step.late == wanted.late, f"step {number}"
+    watermarks = [step.watermark_us for step in expected.steps]
+    *moved, drained = [step.watermark_us for step in found.steps]
+    assert moved == watermarks[:-1]
+    # A drain moves it past all rows that it lets go, those that have no window too.
+    assert drained >= watermarks[-1]
+    assert found.counts == expected.counts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What came out of a step: results and late rows as sorted texts, and the watermark."""
+
+    emitted: list[str]
+    late: list[str]
+    watermark_us: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """What each step gave, and the counters of them all."""
+
+    steps: list[Step]
+    counts: dict[str, int]
+
+
+def answers(engine: CaseEngine, script: list[tuple[Row, ...]]) -> Answers:
+    """Every batch, a restart and a flush before the last one, time that passes, and a drain."""
+    with closing(engine):
+        seen = []
+        for number, rows in enumerate(script):
+            # Two batches at each instant: the clock may stand still.
+            clock = START + timedelta(seconds=30 + 3 * (number // 2))
+            if number == len(script) - 1:
+                engine.stop()
+                seen.append(_step(engine.flush()))
+            seen.append(_step(engine.batch(rows, from_datetime(clock))))
+        seen.append(_step(engine.clock(from_datetime(clock) + 2_500_000)))
+        seen.append(_step(engine.drain()))
+        return Answers(steps=seen, counts=dict(engine.counts()))
+
+
+def _step(observed: Observed) -> Step:
+    late = observed.side.get("late", ())
+    return Step(
+        emitted=sorted(_text(row) for row in observed.emitted),
+        late=sorted(f"{_text(row.original)} by {row.late_by_ms}" for row in late),
+        watermark_us=observed.watermark_us,
+    )
+
+
+def _text(row: Mapping[str, object]) -> str:
+    return str({name: str(value) for name, value in sorted(row.items())})
+
+
+def _case(law: Law) -> Case:
     """The query as a case without steps."""
     return Case(
-        path="", line=0, name="", stream=stream, tables=(), any_cuts=False, query=query,
-        settings=settings_, ordered=False, steps=(), final=None, counts={}, error=None,
+        path="", line=0, name="", stream=STREAM, tables=(), any_cuts=False, query=law.query,
+        settings={**law.settings, "streaming_aggregation": law.path}, ordered=False, steps=(),
+        final=None, counts={}, error=None,
     )  # fmt: skip
