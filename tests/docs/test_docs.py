@@ -45,6 +45,7 @@ from tidegate.plan.rules import SETTINGS_NOT_YET_RUN
 from tidegate.plan.schema import parse_schema
 from tidegate.plan.settings import Settings
 from tidegate.plan.statement import Relation
+from tidegate.plan.windows import WINDOW_KINDS
 from tidegate.query import Query
 from tidegate.sql.bind import bind
 from tidegate.sql.dialect import STREAM_WINDOWS, TIME_WINDOWS
@@ -252,11 +253,34 @@ def test_links_lead_somewhere(path: Path):
             assert anchor in anchors(there), f"{target}: there is no such heading"
 
 
-def test_cases_that_pages_name_are_in_the_spec():
-    spec = "\n".join(path.read_text() for path in (ROOT / "tests" / "spec").glob("*.case"))
-    names = set(re.findall(r"^case: (.+)$", spec, re.MULTILINE))
-    for path in (ROOT / "docs" / "windows").glob("*.md"):
-        if path.name in ("tumbling.md", "hopping.md", "cumulate.md"):
-            quoted = set(re.findall(r'"([a-z][^"]{25,})"', re.sub(r"\s+", " ", path.read_text())))
-            assert quoted, f"{path.name} shows no case"
-            assert quoted <= names
+KIND_PAGES = sorted(
+    path for path in (ROOT / "docs" / "windows").glob("*.md") if path.stem != "README"
+)
+DRAWN = re.compile(
+    r'```text\n.*?^```\n\n.*?This is the case "([^"]+)" of\s+`([^`]+)`', re.DOTALL | re.MULTILINE
+)
+
+
+def test_every_kind_of_window_has_a_page():
+    assert {path.stem for path in KIND_PAGES} == set(WINDOW_KINDS.values())
+
+
+@pytest.mark.parametrize("path", KIND_PAGES, ids=lambda path: path.stem)
+def test_the_first_drawing_of_a_page_is_a_case(path: Path):
+    drawn = DRAWN.search(path.read_text())
+    assert drawn, f"{path.name} shows no drawing with its case"
+    assert drawn[0].count("```") == 2, "the case is told below the first drawing"
+    name, file = drawn.groups()
+    assert re.sub(r"\s+", " ", name) in case_names(ROOT / file)
+
+
+@pytest.mark.parametrize("path", KIND_PAGES, ids=lambda path: path.stem)
+def test_cases_that_pages_name_are_in_the_spec(path: Path):
+    names = {name for spec in (ROOT / "tests" / "spec").glob("*.case") for name in case_names(spec)}
+    quoted = set(re.findall(r'"([a-z][^"]{25,})"', re.sub(r"\s+", " ", path.read_text())))
+    assert quoted, f"{path.name} names no case"
+    assert quoted <= names
+
+
+def case_names(path: Path) -> set[str]:
+    return set(re.findall(r"^case: (.+)$", path.read_text(), re.MULTILINE))
