@@ -15,6 +15,7 @@ from tidegate.engine.sliding_panes import Parts, widths
 from tidegate.engine.sliding_rows import Reach
 from tidegate.plan.accumulators import ACCUMULATORS
 from tidegate.query import sql
+from tidegate.time import from_datetime
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,23 +76,23 @@ def test_the_frame_stands_after_each_aggregate_and_nowhere_else() -> None:
     )
 
 
+@pytest.mark.parametrize("mode", ["event", "processing"])
 def test_rows_leave_the_state_though_no_row_ever_triggers(
-    spark: SparkSession, tmp_path: Path
+    mode: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     query = sql(
         "SELECT count(*) AS n FROM r GROUP BY slidingwindow('ss', 10) OVER (WHEN v < 0)",
         streams={"r": "ts TIMESTAMP, v BIGINT"},
-        settings={"event_time_field": "ts"},
+        settings={"time": mode, "event_time_field": "ts"},
         spark=spark,
     )
     stepper = query.stepper(checkpoint=str(tmp_path), partitions=2)
     start = datetime(2026, 1, 1, tzinfo=UTC)
     kept = []
     for second in (0, 4, 8, 12, 40):
-        rows = spark.createDataFrame(
-            [(start + timedelta(seconds=second), 1)], "ts TIMESTAMP, v BIGINT"
-        )
-        outcome = stepper.batch(rows, clock_us=4_000_000_000_000_000)
+        moment = start + timedelta(seconds=second)
+        rows = spark.createDataFrame([(moment, 1)], "ts TIMESTAMP, v BIGINT")
+        outcome = stepper.batch(rows, clock_us=from_datetime(moment))
         assert not outcome.rows
-        kept.append(outcome.report.state_rows)
-    assert kept == [1, 2, 3, 3, 1]
+        kept.append((outcome.report.state_rows, outcome.report.segments))
+    assert kept == [(1, 1), (2, 2), (3, 3), (3, 3), (1, 1)]

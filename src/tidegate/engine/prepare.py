@@ -122,7 +122,7 @@ def prepare(
         for name, view in views.items():
             sources[name].createOrReplaceTempView(view)
         return spark.sql(
-            f"WITH {', '.join(named)} SELECT {statement.hint} {', '.join(columns)} "
+            f"WITH {', '.join(named)} SELECT {_hint(plan)} {', '.join(columns)} "
             f"FROM {statement.relation}"
         )
     finally:
@@ -358,6 +358,25 @@ def _in_the_future(plan: PhysicalPlan, start: BatchStart) -> str | None:
         return None
     limit_us = start.clock_us + spec.max_future_skew_us
     return f"{TIME} > {floor_to(limit_us, COARSE_US, 0)}L AND NOT ({not_after(TIME, limit_us)})"
+
+
+def _hint(plan: PhysicalPlan) -> str:
+    """The statement's own hint, else one that keeps rows in the order in which they arrived.
+
+    A join that moves the rows of the stream loses it, so where it matters tables go to the stream.
+    """
+    query = plan.query
+    if query.statement.hint or not query.joined or not _depends_on_order(plan):
+        return query.statement.hint
+    return f"/*+ BROADCAST({', '.join(f'`{name}`' for name in query.joined)}) */"
+
+
+def _depends_on_order(plan: PhysicalPlan) -> bool:
+    """Whether windows, their ids or their values depend on the order of rows."""
+    streaming = plan.find(PhysicalStreamingAggregation)
+    aggregation = plan.find(PhysicalAggregation) if streaming is None else streaming
+    assert aggregation is not None, "every plan has an aggregation"
+    return isinstance(plan.watermark.window, Sliding | State | Count) or _needs_order(aggregation)
 
 
 def _needs_order(aggregation: PhysicalAggregation | PhysicalStreamingAggregation) -> bool:

@@ -151,7 +151,8 @@ class BoundQuery:
 
     ``star`` holds when the select list has a ``*`` that could not be expanded because the stream's
     columns are not known yet (such a query can be explained, not started). A query without keys and
-    aggregates is a row query: ``items`` are then over ``_x*`` and the window's names.
+    aggregates is a row query: ``items`` are then over ``_x*`` and the window's names. ``joined``
+    are the names by which FROM knows the tables that it joins to the stream.
     """
 
     statement: SelectStmt
@@ -165,6 +166,7 @@ class BoundQuery:
     order_by: tuple[OrderItem, ...]
     limit: int | None
     star: bool = False
+    joined: tuple[str, ...] = ()
 
     @property
     def is_row_query(self) -> bool:

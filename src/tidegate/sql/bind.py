@@ -17,6 +17,7 @@ from tidegate.plan.windows import Sliding
 from tidegate.sql.clauses import Clause
 from tidegate.sql.cutting import Cutter
 from tidegate.sql.functions import known_functions
+from tidegate.sql.joins import joined_tables
 from tidegate.sql.nodes import StreamOver, WindowClause, span_of
 from tidegate.sql.outputs import cut
 from tidegate.sql.parse import order_nodes, select_of, streams_of
@@ -74,6 +75,7 @@ def bind(
         order_by=parts.order_by,
         limit=statement.limit,
         star=parts.star,
+        joined=joined_tables(select, stream.name),
     )
 
 
