@@ -128,7 +128,6 @@ def test_a_table_gives_all_windows_the_last_ones_too(spark: SparkSession) -> Non
     "joined",
     [
         "r JOIN names USING (v)",
-        "r LEFT JOIN (SELECT * FROM names) n ON r.v = n.v",
         "(SELECT o, v FROM r WHERE v >= 0) s JOIN most AS m ON s.v = m.v",
     ],
 )

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from laws.scripts import PROCESSING_TIME, Law, check, drawn
+import tidegate
+from laws.scripts import PROCESSING_TIME, STREAM, Law, check, drawn
 from tidegate.cases.spark import SparkRuns
+from tidegate.plan.physical import PhysicalStreamingAggregation
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,3 +53,19 @@ def test_windows_by_the_order_of_rows_are_those_of_the_oracle(
     monkeypatch.setattr("tidegate.engine.carried.SMALL_ROWS", 0)
     monkeypatch.setattr("tidegate.engine.carried.SMALL_TIMES", 0)
     check(LAWS[name], SparkRuns(spark=spark).factory())
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_rows_are_kept_whole_whatever_the_setting_says(name: str) -> None:
+    law = LAWS[name]
+    auto, off = (
+        tidegate.sql(
+            law.query,
+            settings={**law.settings, "streaming_aggregation": path},
+            streams={"r": ", ".join(f"{column.name} {column.type}" for column in STREAM.columns)},
+        ).physical
+        for path in ("auto", "off")
+    )
+    assert auto.find(PhysicalStreamingAggregation) is None
+    assert off.find(PhysicalStreamingAggregation) is None
+    assert auto.fingerprint == off.fingerprint
