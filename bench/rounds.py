@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,9 +19,6 @@ from bench.workload import generate, greatest_event_time_us
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-WARM_UP_ROWS = 400_000
-WARM_UP_FILES = 8
 
 
 @dataclass(slots=True, kw_only=True)
@@ -106,9 +103,12 @@ def entries(question: Question, contenders: Iterable[str] = tuple(CONTENDERS)) -
 
 
 def measure(harness: Harness, competing: Sequence[Entry]) -> dict[str, Measurements]:
-    """Warm up, then run the entries in turn for every round (A B C A B C ..); by label."""
+    """Run the entries in turn for every round (A B C A B C ..), after one that warms up; by label.
+
+    Java compiles what runs often on its way: a first round takes up to twice the time of a third.
+    """
     for entry in competing:
-        _run(harness, _warm_up(entry))
+        _run(harness, entry)
     runs: dict[str, list[Measurement]] = {entry.label: [] for entry in competing}
     for round_number in range(1, harness.rounds + 1):
         for entry in competing:
@@ -147,11 +147,6 @@ def progress(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _warm_up(entry: Entry) -> Entry:
-    smaller = entry.question.workload.at_most(rows=WARM_UP_ROWS, files=WARM_UP_FILES)
-    return replace(entry, question=replace(entry.question, workload=smaller))
-
-
 def _run(harness: Harness, entry: Entry) -> Measurement:
     spark, question = harness.spark, entry.question
     source = generate(spark, question.workload)
@@ -171,7 +166,8 @@ def _run(harness: Harness, entry: Entry) -> Measurement:
 
 def _settle(spark: SparkSession) -> None:
     """Leave no garbage and no unwritten pages of one contender for the next to pay."""
-    spark.sparkContext._jvm.java.lang.System.gc()
+    assert spark._jvm is not None, "a running session has a JVM"
+    spark._jvm.java.lang.System.gc()
     os.sync()
 
 

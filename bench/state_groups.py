@@ -92,7 +92,8 @@ def measure(question: Question, contender: str, state_folder: str, scratch: Path
 
 def _peak_rss_bytes(spark: SparkSession) -> int:
     """The greatest resident memory of the JVM so far, from Linux's ``/proc``."""
-    process_id = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
+    assert spark._jvm is not None, "a running session has a JVM"
+    process_id = spark._jvm.java.lang.ProcessHandle.current().pid()
     for line in Path(f"/proc/{process_id}/status").read_text().splitlines():
         name, _, value = line.partition(":")
         if name == "VmHWM":

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,10 +53,6 @@ class Workload:
         """Where the rows are; the name changes with everything that shapes them."""
         shape = f"{sorted(asdict(self).items())} {FIRST_EVENT_TIME_US} {ROW_GROUP_BYTES}"
         return CACHE / f"{self.name}-{self.rows}-{hashlib.sha256(shape.encode()).hexdigest()[:10]}"
-
-    def at_most(self, *, rows: int, files: int) -> Workload:
-        """The same span of event time with fewer rows and files."""
-        return replace(self, rows=min(self.rows, rows), files=min(self.files, files))
 
 
 def generate(spark: SparkSession, workload: Workload) -> Path:
@@ -134,8 +130,8 @@ def _closing_file(spark: SparkSession, workload: Workload, folder: Path) -> Path
 
 def _write(rows: DataFrame, folder: Path) -> None:
     setting = "spark.sql.parquet.outputTimestampType"
-    before = rows.sparkSession.conf.get(setting)
-    # Spark's default, INT96, costs more to read than the whole aggregation.
+    before = str(rows.sparkSession.conf.get(setting))
+    # Spark's default is INT96, a deprecated type; other writers of Parquet use this one.
     rows.sparkSession.conf.set(setting, "TIMESTAMP_MICROS")
     try:
         rows.write.option("parquet.block.size", ROW_GROUP_BYTES).parquet(str(folder))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate.java import ensure_java
@@ -18,8 +19,10 @@ _DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    "spark.log.level": "ERROR",
 }
+
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+LOGGING = Path(__file__).with_name("log4j2.properties")
 
 
 def local_session(cores: str | int = "*", options: Mapping[str, str] | None = None) -> SparkSession:
@@ -38,6 +41,10 @@ def local_session(cores: str | int = "*", options: Mapping[str, str] | None = No
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master(f"local[{cores}]").appName("tidegate")
-    for name, value in {**_DEFAULTS, **(options or {})}.items():
+    settings = {**_DEFAULTS, **(options or {})}
+    # Java takes the last of two equal options, so one of the user's goes before ours.
+    ours = f'"-Dlog4j2.configurationFile={LOGGING.as_uri()}"'
+    settings[JAVA_OPTIONS] = f"{ours} {settings.get(JAVA_OPTIONS, '')}".strip()
+    for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
