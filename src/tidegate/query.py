@@ -7,18 +7,21 @@ statement, the plan, the engine and the sinks meet.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from tidegate.case_stepper import CaseStepper
 from tidegate.config import read_settings
+from tidegate.engine.analyzer import failure_of, unlogged
+from tidegate.engine.analyzer_words import in_words
 from tidegate.engine.clock import needs_ticks, with_ticks, without_ticks
 from tidegate.engine.definitions import check_definitions
 from tidegate.engine.final import final_results
 from tidegate.engine.job import Job, Outlets, make_job
-from tidegate.engine.prepare import prepare
+from tidegate.engine.prepare import are_conditions, prepare
 from tidegate.engine.stream import Launch, OnBatch, Run
 from tidegate.errors import ConfigError, ExecutionError, QueryError, Span
 from tidegate.io.sinks import Sink, SinkLike, as_sink
@@ -34,8 +37,10 @@ from tidegate.row_errors import result_guards, with_guards
 from tidegate.session import local_session
 from tidegate.sql.bind import bind
 from tidegate.sql.parse import parse
+from tidegate.type_check import refusal
 
 if TYPE_CHECKING:
+    from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -64,7 +69,8 @@ def sql(  # noqa: PLR0913 - the public call; all but the statement are options b
             it.
 
     Raises:
-        QueryError: the statement is refused.
+        QueryError: the statement is refused, by us or, where DataFrames are given, by the types
+            that Spark's analyzer finds.
         ConfigError: a setting is refused.
     """
     sources = _sources(streams or {}, tables or {}, named)
@@ -72,7 +78,10 @@ def sql(  # noqa: PLR0913 - the public call; all but the statement are options b
     statement = parse(text, origin)
     bound = bind(statement, sources.relations(), typed)
     logical, physical = plan_query(bound, typed)
-    return Query(logical=logical, physical=with_guards(physical), sources=sources, spark=spark)
+    query = Query(logical=logical, physical=with_guards(physical), sources=sources, spark=spark)
+    if not isinstance(sources.streams.get(bound.source.name), str):
+        query.check_types()
+    return query
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +130,22 @@ class Query:
         make = explain_json if form == "json" else explain_text
         return make(self.logical, self.physical)
 
+    def check_types(self, frames: Mapping[str, DataFrame] | None = None) -> None:
+        """Ask Spark's analyzer whether the types of every expression are right; nothing runs.
+
+        Args:
+            frames: the stream and the tables by the names of the statement, asked for their
+                columns; those given to ``sql`` without it, a schema as a frame without rows.
+
+        Raises:
+            QueryError: they are not, with the smallest expression that is wrong.
+            ConfigError: the setting ``event_time_field`` names what is no time.
+        """
+        given = self._given(frames)
+        found = refusal(self.physical, given, next(iter(given.values())).sparkSession)
+        if found is not None:
+            raise found
+
     @cached_property
     def schema(self) -> StructType:
         """The columns of every emission, in order: name and type.
@@ -128,6 +153,7 @@ class Query:
         Raises:
             QueryError: Spark's analyzer refuses an expression.
         """
+        self.check_types()
         rows = self._prepare(self._empty_sources())
         job = self._job(rows, Outlets(results=_nowhere), partitions=1)
         return final_results(rows, job).schema
@@ -204,6 +230,8 @@ class Query:
                 "batch() has no processing time: the rows of a table have no arrival\n\nGive the "
                 'query an event time: event_time_field = "..", or ON in the statement.'
             )
+        if isinstance(self._sources.streams.get(name), str) or name in frames:
+            self.check_types(given)
         rows = self._prepare(given)
         return final_results(
             rows, self._job(rows, Outlets(results=_nowhere), partitions=_parallelism(rows))
@@ -223,13 +251,11 @@ class Query:
         return CaseStepper(self, checkpoint=checkpoint, partitions=partitions)
 
     def _job(self, rows: DataFrame, outlets: Outlets, partitions: int) -> Job:
-        from pyspark.errors import AnalysisException
-
         check_definitions(self.physical, rows)
-        try:
+        with self._refusing({}):
+            if not are_conditions(self.physical, rows):
+                self.check_types()
             job = make_job(self.physical, rows, outlets, partitions)
-        except AnalysisException as error:
-            raise self._refused(error) from error
         names = {field.name: field.dataType for field in rows.schema} | dict(job.finisher.types)
         types = {name: kind.simpleString() for name, kind in names.items()}
         finisher = replace(job.finisher, guards=result_guards(self.physical, types))
@@ -242,17 +268,13 @@ class Query:
         ticks: bool = False,
         **options: Any,  # noqa: ANN401 - options of ``prepare``, passed on
     ) -> DataFrame:
-        from pyspark.errors import AnalysisException
-
         reason = runnable(self.physical)
         if reason is not None:
             raise ExecutionError(reason)
         needed = {r.name for r in (self.physical.query.source, *self.physical.query.tables)}
         used = {name: frame for name, frame in frames.items() if name in needed}
-        try:
+        with self._refusing(used):
             rows = prepare(self.physical, used, **options)
-        except AnalysisException as error:
-            raise self._refused(error) from error
         if not needs_ticks(self.physical):
             return rows
         return (
@@ -261,27 +283,40 @@ class Query:
             else without_ticks(rows)
         )
 
-    def _refused(self, error: Exception) -> QueryError:
-        """Spark's refusal, with the place in the statement that it is about where we can tell."""
+    @contextmanager
+    def _refusing(self, frames: Mapping[str, DataFrame]) -> Iterator[None]:
+        """Tell what Spark's analyzer refuses at its place in the statement."""
+        from pyspark.errors import AnalysisException
+
+        try:
+            with unlogged():
+                yield
+        except AnalysisException as error:
+            given = self._given(frames)
+            raise refusal(self.physical, given, self.spark) or self._refused(error) from error
+
+    def _refused(self, error: PySparkException) -> QueryError:
+        """Return what Spark refuses of a statement that is no expression of the user's."""
         statement = self.physical.query.statement
-        places = [
-            *(key.expression for key in self.physical.query.keys),
-            *(argument.expression for argument in self.physical.query.arguments),
-            *([statement.where] if statement.where else []),
-        ]
-        message = str(error).split("; line ")[0].split("\n")[0]
-        place = next((p for p in places if p.sql in message), None)
+        what, mend = in_words("the statement", failure_of(error))
         return QueryError(
-            f"Spark refuses the statement: {message}",
+            what,
             sql=statement.text,
-            span=place.span if place else Span(0, len(statement.text.split("\n")[0])),
-            mend="Mend the expression; its functions and types are those of Spark SQL.",
+            span=Span(0, len(statement.text.split("\n")[0])),
+            mend=mend,
             origin=statement.origin,
         )
 
     def _frames(self) -> dict[str, DataFrame]:
         streams = {n: v for n, v in self._sources.streams.items() if not isinstance(v, str)}
         return {**streams, **self._sources.tables}
+
+    def _given(self, frames: Mapping[str, DataFrame] | None) -> dict[str, DataFrame]:
+        """The frames by name; a stream of which only the schema is known has no rows."""
+        given = {**self._frames(), **(frames or {})}
+        missing = [name for name in self._sources.streams if name not in given]
+        empty = self._empty_sources() if missing else {}
+        return {**given, **{name: empty[name] for name in missing}}
 
     def _empty_sources(self) -> dict[str, DataFrame]:
         spark = self.spark

@@ -164,7 +164,7 @@ def test_a_condition_that_is_not_boolean_is_refused_with_its_type(
 ) -> None:
     with pytest.raises(QueryError) as refusal:
         _ = make_query(spark, window).schema
-    assert f"the condition {condition} of a state window is {kind}" in str(refusal.value)
+    assert f"the condition {condition} of statewindow is {kind}" in str(refusal.value)
     assert f"GROUP BY {window}\n" in str(refusal.value)
 
 

@@ -1,4 +1,7 @@
-"""``tidegate check`` and ``tidegate explain``: answers in under a second, without Spark."""
+"""``tidegate check`` and ``tidegate explain``: answers in under a second, without Spark.
+
+``check --spark`` starts it, to ask for types too.
+"""
 
 from __future__ import annotations
 
@@ -43,11 +46,23 @@ def _with_arguments(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command()
 @_with_arguments
+@click.option(
+    "--spark", "with_spark", is_flag=True, help="Start Spark, and ask its analyzer about types."
+)
 def check(
-    file: Path | None, sql: str | None, schemas: tuple[str, ...], settings: tuple[str, ...]
+    file: Path | None,
+    sql: str | None,
+    schemas: tuple[str, ...],
+    settings: tuple[str, ...],
+    with_spark: bool,
 ) -> None:
     """Check a pipeline FILE (TOML), a file of SQL, or a statement."""
-    for planned in _planned(file, sql, schemas, settings):
+    plans = _planned(file, sql, schemas, settings)
+    if with_spark:
+        from tidegate.cli.types import wrong_types
+
+        _end_with([str(error) for error in wrong_types(plans, file)])
+    for planned in plans:
         click.echo(f"{planned.name}: ok")
 
 
@@ -86,7 +101,12 @@ def _planned(
             errors.append(str(answer))
         else:
             plans.append(answer)
+    _end_with(errors)
+    return plans
+
+
+def _end_with(errors: list[str]) -> None:
+    """Print what is wrong, if something is, and end."""
     if errors:
         click.echo("\n\n".join(errors), err=True)
         sys.exit(1)
-    return plans

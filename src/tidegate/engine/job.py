@@ -16,7 +16,7 @@ from tidegate.engine.ordered import OrderedOperator, OrderedRows, Scan
 from tidegate.engine.paned import PaneOperator
 from tidegate.engine.panes import pane_grid
 from tidegate.engine.partials import Partials, WholeRows
-from tidegate.engine.prepare import ROW, BatchStart, check_conditions
+from tidegate.engine.prepare import ROW, BatchStart
 from tidegate.engine.session_spans import SpanPartials, SpanRows
 from tidegate.engine.sessions import SessionOperator
 from tidegate.engine.sliding import sliding_operator
@@ -107,13 +107,11 @@ def make_operator(plan: PhysicalPlan, empty: DataFrame) -> Operator:
                 plan=plan, gap_us=window.gap_us, shape=spans, state_schema=schema
             )
         case State():
-            check_conditions(plan, empty)
             warn_of_keys(plan, window)
             return ordered_operator(plan, StateScan(), empty)
         case Count(count=count, every=every):
             return ordered_operator(plan, CountScan(count=count, every=every or count), empty)
         case Sliding():
-            check_conditions(plan, empty)
             return sliding_operator(plan, window, empty)
         case _:
             raise AssertionError("the planner keeps other windows out")

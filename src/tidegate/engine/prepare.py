@@ -30,7 +30,6 @@ from pyspark.sql import DataFrame
 from tidegate.engine.clock import TICK, needs_ticks
 from tidegate.engine.frames import not_after, over
 from tidegate.engine.panes import PANE, PaneGrid
-from tidegate.errors import QueryError, Span
 from tidegate.plan.accumulators import ORDER, TIME
 from tidegate.plan.guarded import Guarded, first_error
 from tidegate.plan.logical import FilterStage
@@ -41,7 +40,7 @@ from tidegate.plan.physical import (
     PhysicalStreamingAggregation,
 )
 from tidegate.plan.settings import ErrorPolicy, TimeMode
-from tidegate.plan.windows import WINDOW_KINDS, Count, Sliding, State, Window
+from tidegate.plan.windows import Count, Sliding, State, Window
 from tidegate.time import floor_to
 
 OWN_TIME = "_own_t"
@@ -197,24 +196,11 @@ def partition_keys(window: Window) -> tuple[str, ...]:
     return tuple(f"_p{i}" for i in range(len(_partition_by(window))))
 
 
-def check_conditions(plan: PhysicalPlan, rows: DataFrame) -> None:
-    """Refuse conditions of the plan's window that are no conditions, by the types Spark gives them.
-
-    Raises:
-        QueryError: one is not BOOLEAN.
-    """
-    window, statement = plan.watermark.window, plan.query.statement
-    for name, sql in window_columns(window).items():
-        kind = rows.schema[name].dataType
-        if name in (OPEN, EMIT, WHEN) and kind.typeName() != "boolean":
-            raise QueryError(
-                f"the condition {sql} of a {WINDOW_KINDS[type(window)]} window is "
-                f"{kind.simpleString().upper()}, it must be BOOLEAN",
-                sql=statement.text,
-                span=statement.window_span or Span(0, len(statement.text)),
-                mend=f"Write a comparison, e.g. ({sql}) > 0 or ({sql}) IS NOT NULL.",
-                origin=statement.origin,
-            )
+def are_conditions(plan: PhysicalPlan, rows: DataFrame) -> bool:
+    """Whether the conditions of a plan are BOOLEAN, by the types that Spark gives them."""
+    names = {PASS, OPEN, EMIT, WHEN, *(each.filter for each in plan.query.aggregates)}
+    found = [field.dataType.typeName() for field in rows.schema.fields if field.name in names]
+    return all(kind == "boolean" for kind in found)
 
 
 def _partition_by(window: Window) -> tuple[str, ...]:

@@ -109,7 +109,7 @@ def _from_statement(bound: BoundQuery, settings: Settings) -> EventTime | None:
     if named is None:
         return None
     column = written_column(bound, named.sql)
-    problem = _problem(column, settings.event_time_unit)
+    problem = time_problem(column, settings.event_time_unit)
     if problem is not None:
         what, mend = problem
         statement = bound.statement
@@ -133,7 +133,7 @@ def _from_setting(bound: BoundQuery, settings: Settings) -> EventTime | None:
             f'event_time_field = "{field}": stream {bound.source.name} has no column {field}\n\n'
             f"{nearest_columns(field, columns)}"
         )
-    problem = _problem(column, settings.event_time_unit)
+    problem = time_problem(column, settings.event_time_unit)
     if problem is not None:
         what, mend = problem
         raise ConfigError(f'event_time_field = "{field}": {what}\n\n{mend}')
@@ -146,7 +146,7 @@ def _from_metadata(bound: BoundQuery, settings: Settings) -> EventTime | None:
     if found is None:
         return None
     column, why = found
-    problem = _problem(column, settings.event_time_unit)
+    problem = time_problem(column, settings.event_time_unit)
     if problem is not None:
         what, mend = problem
         raise ConfigError(
@@ -199,7 +199,7 @@ def _with_fallback(event_time: EventTime, bound: BoundQuery, settings: Settings)
         return event_time
     found = _metadata_column(bound, settings)
     # The unit is that of the event time; a number in the metadata has none, and none is guessed.
-    if found is None or _problem(found[0], None) is not None:
+    if found is None or time_problem(found[0], None) is not None:
         return event_time
     return replace(event_time, fallback_sql=event_time_sql(found[0].sql, found[0].kind, None))
 
@@ -246,7 +246,7 @@ def _made_of(column: TimeColumn, unit: str | None, authority: Authority, why: st
     )
 
 
-def _problem(column: TimeColumn, unit: str | None) -> tuple[str, str] | None:
+def time_problem(column: TimeColumn, unit: str | None) -> tuple[str, str] | None:
     """What keeps a column from being an event time, and the mend; None when it can be one."""
     if column.kind.needs_unit and unit is None:
         return (

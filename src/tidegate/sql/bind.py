@@ -7,6 +7,7 @@ closes; a row query into the values of a row. Every refusal that needs no event 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -46,27 +47,17 @@ def bind(
     Raises:
         QueryError: the statement is refused, or an expression in the settings is.
     """
-    functions = known_functions(extra_functions)
-    by_name = {relation.name.lower(): relation for relation in relations}
-    context = Context(relations=by_name, functions=functions, ctes={})
     try:
-        source = read(statement.text)
-        select = select_of(source)
-        stream, tables = _relations(select, context)
-        check_places(select, functions)
-        context, scope = enter(select, context)
-        _check_names(select, scope, context)
-        _check_trigger(statement, select)
-        partition_by = _partition_by(select)
-        cutter = Cutter(source=source, scope=scope, functions=functions, partition_by=partition_by)
-        parts = cut(select, statement, cutter)
+        reading = read_statement(statement, relations, extra_functions)
+        parts = cut(reading.select, statement, reading.cutter)
     except Refusal as refusal:
         raise refusal.error(statement.text, statement.origin) from None
-    _check_settings(statement.origin, settings, scope, context)
+    _check_settings(statement.origin, settings, reading.cutter.scope, reading.context)
+    cutter = reading.cutter
     return BoundQuery(
         statement=statement,
-        source=stream,
-        tables=tables,
+        source=reading.stream,
+        tables=reading.tables,
         keys=tuple(cutter.keys.values()),
         arguments=tuple(cutter.arguments.values()),
         aggregates=tuple(cutter.aggregates.values()),
@@ -77,6 +68,40 @@ def bind(
         star=parts.star,
         joined=joined_tables(select, stream.name),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """A statement whose names are resolved, still as a tree: what is cut comes from ``cutter``."""
+
+    select: exp.Select
+    stream: Relation
+    tables: tuple[Relation, ...]
+    context: Context
+    cutter: Cutter
+
+
+def read_statement(
+    statement: SelectStmt, relations: Sequence[Relation], extra_functions: Sequence[str] = ()
+) -> Reading:
+    """Return the tree of a statement, with its names checked.
+
+    Raises:
+        Refusal: a name is not there, or something stands where it may not.
+    """
+    functions = known_functions(extra_functions)
+    by_name = {relation.name.lower(): relation for relation in relations}
+    context = Context(relations=by_name, functions=functions, ctes={})
+    source = read(statement.text)
+    select = select_of(source)
+    stream, tables = _relations(select, context)
+    check_places(select, functions)
+    context, scope = enter(select, context)
+    _check_names(select, scope, context)
+    _check_trigger(statement, select)
+    partition_by = _partition_by(select)
+    cutter = Cutter(source=source, scope=scope, functions=functions, partition_by=partition_by)
+    return Reading(select=select, stream=stream, tables=tables, context=context, cutter=cutter)
 
 
 def _relations(select: exp.Select, context: Context) -> tuple[Relation, tuple[Relation, ...]]:
@@ -116,11 +141,11 @@ def _check_names(select: exp.Select, scope: Scope, context: Context) -> None:
         if (call := window_call(node)) is None:
             check(node, Clause(name="GROUP BY", aliases=aliases), scope, context)
         else:
-            for argument in _row_arguments(node, call):
+            for argument in row_arguments(node, call):
                 check(argument, Clause(name=call.name), scope, context)
     if select.args.get("having"):
         check(select.args["having"].this, _closing("HAVING", aliases), scope, context)
-    for argument in _event_times(select):
+    for argument in event_times(select):
         check(argument, Clause(name="ON"), scope, context)
     for ordered in order_nodes(select):
         check(ordered.this, _closing("ORDER BY", aliases), scope, context)
@@ -131,7 +156,7 @@ def _closing(name: str, aliases: frozenset[str] = frozenset()) -> Clause:
     return Clause(name=name, aggregates=True, window_functions=True, aliases=aliases)
 
 
-def _row_arguments(node: exp.Expr, call: exp.Anonymous) -> list[exp.Expr]:
+def row_arguments(node: exp.Expr, call: exp.Anonymous) -> list[exp.Expr]:
     """Return the arguments of a window that are expressions over a row."""
     name = call.name.lower()
     arguments = call.expressions if name == "statewindow" else call.expressions[:1]
@@ -142,7 +167,8 @@ def _row_arguments(node: exp.Expr, call: exp.Anonymous) -> list[exp.Expr]:
     return found
 
 
-def _event_times(select: exp.Select) -> list[exp.Expr]:
+def event_times(select: exp.Select) -> list[exp.Expr]:
+    """Return the event time that a statement names, in ON or in its WINDOW clause."""
     on, clause = select.args.get("event_time"), select.args.get("windows")
     found = [on.this] if on else []
     if isinstance(clause, WindowClause):

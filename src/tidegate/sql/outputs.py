@@ -49,7 +49,7 @@ def cut(select: exp.Select, statement: SelectStmt, cutter: Cutter) -> Outputs:
             span_of(having),
             "Filter rows with WHERE.",
         )
-    writer = _Writer(cutter, select.expressions, is_grouped=is_grouped)
+    writer = Writer(cutter, select.expressions, is_grouped=is_grouped)
     items = writer.items()
     return Outputs(
         items=tuple(items),
@@ -68,7 +68,7 @@ def cut(select: exp.Select, statement: SelectStmt, cutter: Cutter) -> Outputs:
     )
 
 
-class _Writer:
+class Writer:
     """Writes expressions over the names of a closed window; an unknown ``*`` sets ``star``."""
 
     def __init__(self, cutter: Cutter, nodes: Sequence[exp.Expr], *, is_grouped: bool) -> None:
@@ -88,11 +88,15 @@ class _Writer:
                 found += self._star_items(node)
                 continue
             value = node.this if isinstance(node, exp.Alias) else node
-            text = self._text(value, lambda _: None)
+            text = self.item(value)
             name = node.alias if isinstance(node, exp.Alias) else self._own_name(value)
             found.append(OutputItem(name=name, expression=Expression(sql=text, span=span_of(node))))
         _refuse_doubles(found)
         return found
+
+    def item(self, node: exp.Expr) -> str:
+        """Return an expression of the select list."""
+        return self._text(node, lambda _: None)
 
     def having(self, node: exp.Expr) -> str:
         """Return HAVING; a name means a group key rather than an item of the select list."""
@@ -104,7 +108,7 @@ class _Writer:
         """Return an ORDER BY item; a name is first one of the select list, a number a place."""
         ordinal = self._ordinal(node)
         if ordinal is not None:
-            return self._text(ordinal, lambda _: None)
+            return self.item(ordinal)
         return self._text(node, self._alias_text)
 
     def _text(self, node: exp.Expr, alias_text: AliasText) -> str:
@@ -114,7 +118,7 @@ class _Writer:
 
     def _alias_text(self, column: exp.Column) -> str | None:
         item = self._aliases.get(column.name.lower()) if len(column.parts) == 1 else None
-        return None if item is None else in_brackets(self._text(item, lambda _: None))
+        return None if item is None else in_brackets(self.item(item))
 
     def _is_key(self, column: exp.Column) -> bool:
         scope = self._cutter.scope

@@ -1,0 +1,75 @@
+"""``tidegate check --spark``: the types of statements, asked of Spark's analyzer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from pyspark.errors import PySparkException
+
+from tidegate.cli.planning import Planned, in_file
+from tidegate.engine.analyzer import failure_of, unlogged
+from tidegate.errors import ConfigError, TidegateError
+from tidegate.io.sources import read_stream, read_table
+from tidegate.session import local_session
+from tidegate.type_check import refusal
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tidegate.plan.pipeline import PipelineConfig
+    from tidegate.plan.statement import Relation
+
+
+def wrong_types(plans: Sequence[Planned], file: Path | None) -> Iterator[TidegateError]:
+    """Yield what Spark's analyzer refuses in statements that are planned.
+
+    Args:
+        plans: the statements.
+        file: the pipeline file or file of SQL they come from; None: the command line.
+
+    Raises:
+        click.UsageError: the columns of a stream or table are not known.
+        ConfigError: Spark cannot be started, or a source without a schema cannot be read.
+    """
+    config = None
+    if file is not None and file.suffix != ".sql":
+        from tidegate.config import load_config
+
+        config = load_config(file)
+    spark = local_session(options=config.spark_options if config is not None else None)
+    for planned in plans:
+        query = planned.physical.query
+        relations = (query.source, *query.tables)
+        frames = {each.name: _frame(spark, each, config) for each in relations}
+        found = refusal(planned.physical, frames, spark)
+        if found is not None:
+            yield (
+                found if config is None else in_file(found, config, config.transforms[planned.name])
+            )
+
+
+def _frame(spark: SparkSession, relation: Relation, config: PipelineConfig | None) -> DataFrame:
+    """A frame with the columns of a stream or table; rows are never read from it."""
+    if relation.columns is not None:
+        names = [each.name.replace("`", "``") for each in relation.columns]
+        kinds = [each.type for each in relation.columns]
+        ddl = ", ".join(f"`{name}` {kind}" for name, kind in zip(names, kinds, strict=True))
+        try:
+            with unlogged():
+                return spark.createDataFrame([], ddl)
+        except PySparkException as error:
+            said = failure_of(error).message
+            raise ConfigError(
+                f"the schema of {relation.name}: {said}\n\n"
+                'A schema is DDL, e.g. "ts TIMESTAMP, v INT".'
+            ) from None
+    if config is None:
+        raise click.UsageError(
+            f"--spark asks about types, and the columns of {relation.name} are not known: "
+            f'add --schema {relation.name}="ts TIMESTAMP, ..".'
+        )
+    source = config.sources[relation.name]
+    return read_stream(spark, source) if source.streaming else read_table(spark, source)

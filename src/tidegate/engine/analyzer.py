@@ -1,0 +1,97 @@
+"""Spark's analyzer, asked about queries that never run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_CONDITION = re.compile(r"\s*\[[\w.]+\]\s*")
+_INTERNAL = re.compile(r"(?:; line \d+|\n|\s*SQLSTATE:).*", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """What Spark says of a query: its error condition, the facts by name, the whole message."""
+
+    condition: str
+    facts: Mapping[str, str]
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Analyzer:
+    """Asks about queries over named frames; ``views`` are the temp views that hold them."""
+
+    spark: SparkSession
+    views: Mapping[str, str]
+    _known: dict[str, StructType | Failure] = field(default_factory=dict)
+
+    def ask(self, query: str, ctes: Sequence[str] = ()) -> StructType | Failure:
+        """Return the columns of a query, or why there are none."""
+        named = [f"`{name}` AS (SELECT * FROM {view})" for name, view in self.views.items()]
+        text = f"WITH {', '.join([*named, *ctes])} {query}"
+        if text not in self._known:
+            self._known[text] = self._answer(text)
+        return self._known[text]
+
+    def _answer(self, text: str) -> StructType | Failure:
+        try:
+            return self.spark.sql(text).schema
+        except PySparkException as error:
+            return failure_of(error)
+        except Py4JJavaError as error:
+            # What PySpark has no class for, such as a lambda where none may stand.
+            said = str(error.java_exception.getMessage())
+            return Failure(condition="", facts={}, message=_bare(said))
+
+
+@contextmanager
+def analyzer(spark: SparkSession, frames: Mapping[str, DataFrame]) -> Iterator[Analyzer]:
+    """Give an analyzer of queries over frames, by the names that the queries use."""
+    views = {name: f"_tidegate_{uuid4().hex}" for name in frames}
+    with unlogged():
+        try:
+            for name, view in views.items():
+                frames[name].createOrReplaceTempView(view)
+            yield Analyzer(spark=spark, views=views)
+        finally:
+            for view in views.values():
+                spark.catalog.dropTempView(view)
+
+
+@contextmanager
+def unlogged() -> Iterator[None]:
+    """Keep PySpark from printing what it raises, with a stack trace of the JVM."""
+    log = PySparkLogger.getLogger("SQLQueryContextLogger")
+    before = log.disabled
+    log.disabled = True
+    try:
+        yield
+    finally:
+        log.disabled = before
+
+
+def failure_of(error: PySparkException) -> Failure:
+    """Return what an error of Spark says."""
+    return Failure(
+        condition=error.getCondition() or "",
+        facts=error.getMessageParameters() or {},
+        message=_bare(str(error)),
+    )
+
+
+def _bare(message: str) -> str:
+    """The message without its condition, and without the plan and the place in Spark's text."""
+    return _INTERNAL.sub("", _CONDITION.sub("", message, count=1)).strip().rstrip(".")
