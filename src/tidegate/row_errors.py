@@ -6,10 +6,11 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tidegate.engine.prepare import prepared_columns
 from tidegate.plan.guarded import Guarded, in_words
+from tidegate.plan.prepared import prepared_columns
+from tidegate.plan.result_types import aggregate_type
 from tidegate.plan.settings import ErrorPolicy
-from tidegate.sql.guards import guard, guard_argument
+from tidegate.sql.guards import guard, guard_argument, type_of_expression
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +37,7 @@ WINDOW_CALLS = {
 
 
 def with_guards(plan: PhysicalPlan) -> PhysicalPlan:
-    """Return the plan with a guard for each prepared column that can fail.
+    """Return the plan with a guard for each prepared column that can fail, and for each result.
 
     With ``error_policy = "fail"`` there are none: then an error of Spark stops the query.
     """
@@ -58,7 +59,15 @@ def with_guards(plan: PhysicalPlan) -> PhysicalPlan:
         if name in guards and None not in wanted:
             taken = [guards[each].safe for each in wanted if each is not None]
             guards[name] = _where_taken(guards[name], taken)
-    return replace(plan, guards={n: g for n, g in guards.items() if _guards(g, columns[n])})
+    written = {key.name: key.expression.sql for key in plan.query.keys}
+    written |= {each.name: each.expression.sql for each in plan.query.arguments}
+    kinds = {name: type_of_expression(text, types) for name, text in written.items()}
+    kinds |= {each.name: aggregate_type(each, kinds) for each in plan.query.aggregates}
+    return replace(
+        plan,
+        guards={n: g for n, g in guards.items() if _guards(g, columns[n])},
+        result_guards=result_guards(plan, kinds),
+    )
 
 
 def _guards(guarded: Guarded, text: str) -> bool:
@@ -77,7 +86,7 @@ def _where_taken(guarded: Guarded, conditions: list[str]) -> Guarded:
     )
 
 
-def result_guards(plan: PhysicalPlan, types: Mapping[str, str]) -> dict[str, Guarded]:
+def result_guards(plan: PhysicalPlan, types: Mapping[str, str | None]) -> dict[str, Guarded]:
     """Return the guards of the expressions over closed windows, by their text.
 
     Args:

@@ -23,6 +23,7 @@ from tidegate.plan.schema import parse_schema
 from tidegate.plan.settings import Settings
 from tidegate.plan.statement import Relation
 from tidegate.plan.windows import WINDOW_KINDS
+from tidegate.row_errors import with_guards
 from tidegate.sql.bind import bind
 from tidegate.sql.parse import parse
 
@@ -65,7 +66,8 @@ def read_example(path: Path) -> Example:
 def plans(path: Path) -> tuple[LogicalPlan, PhysicalPlan]:
     example = read_example(path)
     bound = bind(parse(example.sql), example.relations, example.settings)
-    return plan_query(bound, example.settings)
+    logical, physical = plan_query(bound, example.settings)
+    return logical, with_guards(physical)
 
 
 def compare(text: str, golden: Path) -> None:

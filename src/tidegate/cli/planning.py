@@ -19,6 +19,7 @@ from tidegate.plan.planner import plan_query
 from tidegate.plan.schema import parse_schema
 from tidegate.plan.settings import Settings
 from tidegate.plan.statement import Relation
+from tidegate.row_errors import with_guards
 from tidegate.sql.bind import bind
 from tidegate.sql.parse import parse
 
@@ -73,7 +74,7 @@ def plan_asked(asked: Asked) -> Iterator[Planned | TidegateError]:
         names = [stream.sql for stream in statement.streams]
         relations = relations_from_words(asked.schemas, names)
         logical, physical = plan_query(bind(statement, relations, settings), settings)
-        yield Planned(name="query", logical=logical, physical=physical)
+        yield Planned(name="query", logical=logical, physical=with_guards(physical))
     except TidegateError as error:
         yield error
 
@@ -102,7 +103,7 @@ def plan_transform(config: PipelineConfig, transform: TransformConfig) -> Planne
         logical, physical = plan_query(bound, transform.settings)
     except TidegateError as error:
         raise in_file(error, config, transform) from None
-    return Planned(name=transform.name, logical=logical, physical=physical)
+    return Planned(name=transform.name, logical=logical, physical=with_guards(physical))
 
 
 def in_file(

@@ -27,8 +27,9 @@ from tidegate.engine.ingest import Intake, take_in
 from tidegate.engine.observe import observed
 from tidegate.engine.operator import END, INSTANCE, START, Closed, Closing, Ingested, LateWindows
 from tidegate.engine.partials import KEPT, row_numbers, whole_groups
-from tidegate.engine.prepare import FATE, fate_case, judge, order_sql, partition_keys
+from tidegate.engine.prepare import FATE, fate_case, judge, order_sql
 from tidegate.plan.accumulators import ORDER, TIME
+from tidegate.plan.prepared import partition_keys
 from tidegate.plan.settings import TimeMode
 
 if TYPE_CHECKING:

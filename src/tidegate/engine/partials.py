@@ -16,16 +16,15 @@ from tidegate.engine.operator import END, START
 from tidegate.engine.panes import PANE, PaneGrid
 from tidegate.engine.prepare import (
     FATE,
-    OWN_TIME,
     BatchStart,
     Fate,
     classify,
     classify_sql,
-    falls_back,
     fate_sql,
     judged_sql,
 )
 from tidegate.plan.accumulators import ORDER, TIME, row_aggregate
+from tidegate.plan.prepared import OWN_TIME, falls_back
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

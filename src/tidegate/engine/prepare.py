@@ -32,24 +32,27 @@ from tidegate.engine.frames import not_after, over
 from tidegate.engine.panes import PANE, PaneGrid
 from tidegate.plan.accumulators import ORDER, TIME
 from tidegate.plan.guarded import Guarded, first_error
-from tidegate.plan.logical import FilterStage
 from tidegate.plan.physical import (
     PhysicalAggregation,
-    PhysicalFilter,
     PhysicalPlan,
     PhysicalStreamingAggregation,
 )
+from tidegate.plan.prepared import (
+    EMIT,
+    OPEN,
+    OWN_TIME,
+    PASS,
+    WHEN,
+    falls_back,
+    prepared_columns,
+    where_clause,
+)
 from tidegate.plan.settings import ErrorPolicy, TimeMode
-from tidegate.plan.windows import Count, Sliding, State, Window
 from tidegate.time import floor_to
 
-OWN_TIME = "_own_t"
-PASS = "_pass"
 FATE = "_class"
 ROW = "_row"
 ERROR = "_err"
-# The conditions of a window, BOOLEAN.
-OPEN, EMIT, WHEN = "_open", "_emit", "_when"
 
 # Years 1 to 9999, the range in which Spark prints and reads times; arithmetic on it cannot
 # overflow.
@@ -146,17 +149,6 @@ class BatchStart:
     bound_us: int | None = None
 
 
-def prepared_columns(plan: PhysicalPlan) -> dict[str, str]:
-    """The prepared columns that come from expressions over the source: name to Spark SQL text."""
-    columns = _time_columns(plan)
-    where = _where(plan)
-    if where is not None:
-        columns[PASS] = where
-    columns |= {key.name: key.expression.sql for key in plan.query.keys}
-    columns |= {argument.name: argument.expression.sql for argument in plan.query.arguments}
-    return columns | window_columns(plan.watermark.window)
-
-
 def guarded_columns(plan: PhysicalPlan) -> dict[str, str]:
     """``prepared_columns`` that do not raise, and the error of the row where they would have."""
     columns, guards = prepared_columns(plan), plan.guards
@@ -179,51 +171,11 @@ def has_row_errors(plan: PhysicalPlan) -> bool:
     )
 
 
-def window_columns(window: Window) -> dict[str, str]:
-    """The prepared columns that a window's own expressions give: conditions and partition keys."""
-    match window:
-        case State():
-            conditions = {OPEN: window.open, EMIT: window.emit}
-        case Sliding(when=str(when)):
-            conditions = {WHEN: when}
-        case _:
-            conditions = {}
-    return conditions | dict(zip(partition_keys(window), _partition_by(window), strict=True))
-
-
-def partition_keys(window: Window) -> tuple[str, ...]:
-    """The columns of a window's partition keys, ``_p0`` and so on; none without OVER."""
-    return tuple(f"_p{i}" for i in range(len(_partition_by(window))))
-
-
 def are_conditions(plan: PhysicalPlan, rows: DataFrame) -> bool:
     """Whether the conditions of a plan are BOOLEAN, by the types that Spark gives them."""
     names = {PASS, OPEN, EMIT, WHEN, *(each.filter for each in plan.query.aggregates)}
     found = [field.dataType.typeName() for field in rows.schema.fields if field.name in names]
     return all(kind == "boolean" for kind in found)
-
-
-def _partition_by(window: Window) -> tuple[str, ...]:
-    return window.partition_by if isinstance(window, Sliding | State | Count) else ()
-
-
-def falls_back(plan: PhysicalPlan) -> bool:
-    """Whether a row without an event time takes another one, so that there is ``_own_t``."""
-    spec = plan.watermark.spec
-    return spec.event_time.sql is not None and spec.null_event_time_fallback
-
-
-def _time_columns(plan: PhysicalPlan) -> dict[str, str]:
-    """The row's times; in processing time it is NULL here and the batch's clock in ``judge``."""
-    event_time = plan.watermark.spec.event_time
-    if event_time.sql is None:
-        return {TIME: "CAST(NULL AS BIGINT)"}
-    own = f"CAST({event_time.sql} AS BIGINT)"
-    if not falls_back(plan):
-        return {TIME: own}
-    if event_time.fallback_sql is None:
-        return {TIME: own, OWN_TIME: own}
-    return {TIME: f"coalesce({own}, CAST({event_time.fallback_sql} AS BIGINT))", OWN_TIME: own}
 
 
 def classify(
@@ -324,7 +276,7 @@ def fate_case(
         (_in_the_future(plan, start), Fate.FUTURE_EVENT_TIME),
         (out_of_range, Fate.EVENT_TIME_OUT_OF_RANGE),
         (f"{ERROR} IS NOT NULL" if has_row_errors(plan) else None, Fate.ROW_ERROR),
-        (f"NOT coalesce({PASS}, false)" if _where(plan) is not None else None, Fate.FILTERED),
+        (f"NOT coalesce({PASS}, false)" if where_clause(plan) is not None else None, Fate.FILTERED),
         (outside, Fate.OUTSIDE_WINDOWS),
         (late, Fate.LATE),
     ]
@@ -369,8 +321,3 @@ def _needs_order(aggregation: PhysicalAggregation | PhysicalStreamingAggregation
     if isinstance(aggregation, PhysicalAggregation):
         return True
     return any(ORDER in column.update for column in aggregation.partial_columns)
-
-
-def _where(plan: PhysicalPlan) -> str | None:
-    filters = (node for node in plan.nodes() if isinstance(node, PhysicalFilter))
-    return next((node.predicate for node in filters if node.stage is FilterStage.WHERE), None)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from tidegate.engine.ingest import Intake, take_in
 from tidegate.engine.operator import Closed, Closing, Ingested, LateWindows
 from tidegate.engine.partials import KEPT, row_numbers
-from tidegate.engine.prepare import FATE, WHEN, fate_case, judge, order_sql, partition_keys
+from tidegate.engine.prepare import FATE, fate_case, judge, order_sql
 from tidegate.engine.sliding_frames import FramedRows, framed_rows
 from tidegate.engine.sliding_rows import (
     STARTS,
@@ -31,6 +31,7 @@ from tidegate.engine.sliding_rows import (
 )
 from tidegate.plan.accumulators import ORDER, TIME
 from tidegate.plan.physical import PhysicalAggregation, PhysicalStreamingAggregation
+from tidegate.plan.prepared import WHEN, partition_keys
 from tidegate.plan.settings import TimeMode
 
 if TYPE_CHECKING:

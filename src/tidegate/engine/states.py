@@ -35,7 +35,7 @@ from tidegate.engine.ordered import (
     WINDOW,
     Partition,
 )
-from tidegate.engine.prepare import EMIT, OPEN
+from tidegate.plan.prepared import EMIT, OPEN
 
 if TYPE_CHECKING:
     from tidegate.plan.physical import PhysicalPlan

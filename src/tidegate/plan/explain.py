@@ -12,6 +12,7 @@ from enum import Enum
 from textwrap import wrap
 
 from tidegate.plan.describe import Described, describe_logical, describe_physical
+from tidegate.plan.explain_errors import error_json, error_lines
 from tidegate.plan.facts import Detail, Json, closing, watermark_details, window_parameters
 from tidegate.plan.logical import LogicalPlan
 from tidegate.plan.physical import PhysicalAggregation, PhysicalPlan, PhysicalStreamingAggregation
@@ -31,6 +32,7 @@ def explain_text(logical: LogicalPlan, physical: PhysicalPlan) -> str:
     lines = [f"Plan {physical.plan_id}"]
     for label, text in _summary(physical):
         lines += _labelled(label, (text,), "  ")
+    lines += _labelled("row errors", error_lines(physical), "  ")
     lines += ["", "Logical plan", *_tree(describe_logical(logical.root, mode), "  ")]
     lines += ["", "Physical plan", *_tree(describe_physical(physical.root, mode), "  ")]
     return "\n".join(line.rstrip() for line in lines) + "\n"
@@ -67,6 +69,7 @@ def explain_json(logical: LogicalPlan, physical: PhysicalPlan) -> dict[str, Json
         },
         "path": {"kind": path, "reason": reason},
         "not_yet_run": runnable(physical),
+        "row_errors": error_json(physical),
         "settings": dict(_settings(physical.settings)),
         "fingerprint": dict(physical.fingerprint),
         "logical": _json(describe_logical(logical.root, spec.mode)),

@@ -90,6 +90,17 @@ def error_literal(reason: str, detail: str) -> str:
     return f"'{_escaped(f'{reason}{_SEPARATOR}{detail}')}'"
 
 
+def reasons_of(guarded: Guarded) -> dict[str, tuple[str, ...]]:
+    """Return the reasons for which an expression can fail, each with the parts that do."""
+    found: dict[str, list[str]] = {}
+    for literal in _LITERAL.finditer(guarded.error or ""):
+        reason, _, detail = literal[0][1:-1].partition(_SEPARATOR)
+        detail = re.sub(r"\\(.)", r"\1", detail)
+        parts = found.setdefault(reason, [])
+        parts += [] if detail in parts else [detail]
+    return {reason: tuple(parts) for reason, parts in found.items()}
+
+
 def in_words(error: str, words: Mapping[str, str]) -> str:
     """Return the text of an error whose details say ``words`` for the names of columns."""
 

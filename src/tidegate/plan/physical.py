@@ -175,8 +175,9 @@ class PhysicalPlan:
 
     ``fingerprint`` maps each thing that shapes state to its text (window, keys, accumulators, event
     time, format version); ``plan_id`` is its hash (32 hex digits). ``settings`` are those it was
-    planned with. ``guards`` are the prepared columns whose expressions can fail on a row; they are
-    added to a plan that is to run.
+    planned with. ``guards`` are the prepared columns whose expressions can fail on a row;
+    ``result_guards`` are, by their text, the expressions over closed windows that can fail, as far
+    as types are known before Spark is asked. Both are added to a plan that is to run or be shown.
     """
 
     root: PhysicalDataSink
@@ -185,6 +186,7 @@ class PhysicalPlan:
     plan_id: str
     settings: Settings = field(default_factory=Settings)
     guards: Mapping[str, Guarded] = field(default_factory=dict)
+    result_guards: Mapping[str, Guarded] = field(default_factory=dict)
 
     def nodes(self) -> tuple[PhysicalNode, ...]:
         """All nodes, the sink first."""

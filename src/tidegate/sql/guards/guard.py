@@ -84,6 +84,16 @@ def guard_argument(
     return _guarded(replace(part, text=kept, faults=part.faults + number.faults, hides=part.hides))
 
 
+def type_of_expression(text: str, columns: Mapping[str, str | None]) -> str | None:
+    """Return the type of an expression as DDL, None when it is not known; arguments as ``guard``.
+
+    >>> type_of_expression("total + 1", {"total": "INT"})
+    'INT'
+    """
+    kind = _part(text, columns).type
+    return None if kind is None else kind.ddl
+
+
 def _part(text: str, columns: Mapping[str, str | None]) -> Part:
     source = read_expression(text)
     types = {name.lower(): read_type(kind) for name, kind in columns.items()}

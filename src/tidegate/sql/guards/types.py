@@ -99,6 +99,27 @@ class SqlType:
         """The digits before the point."""
         return INTEGRALS.get(self.name, self.precision - self.scale)
 
+    @property
+    def ddl(self) -> str | None:
+        """The type as ``read_type`` understands it; None: a part of it is not known."""
+        inner = [each for _, each in self.fields]
+        inner += [self.element] if self.name in ("ARRAY", "MAP") else []
+        inner += [self.key] if self.name == "MAP" else []
+        texts = ["" if each is None else each.ddl or "" for each in inner]
+        if not all(texts):
+            return None
+        match self.name:
+            case "DECIMAL":
+                return f"DECIMAL({self.precision},{self.scale})"
+            case "ARRAY":
+                return f"ARRAY<{texts[0]}>"
+            case "MAP":
+                return f"MAP<{texts[1]},{texts[0]}>"
+            case "STRUCT":
+                named = zip(self.fields, texts, strict=True)
+                return f"STRUCT<{', '.join(f'`{name}`: {text}' for (name, _), text in named)}>"
+        return self.name
+
     def field(self, name: str) -> SqlType | None:
         """Return the type of a field, None when not known."""
         if self.name == "ARRAY" and self.element is not None:
