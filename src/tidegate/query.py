@@ -19,7 +19,7 @@ from tidegate.engine.analyzer import failure_of, unlogged
 from tidegate.engine.analyzer_words import in_words
 from tidegate.engine.clock import needs_ticks, with_ticks, without_ticks
 from tidegate.engine.definitions import check_definitions
-from tidegate.engine.final import final_results
+from tidegate.engine.final import final_errors, final_results
 from tidegate.engine.job import Job, Outlets, make_job
 from tidegate.engine.prepare import are_conditions, prepare
 from tidegate.engine.stream import Launch, OnBatch, Run
@@ -211,14 +211,38 @@ class Query:
     def batch(self, **frames: DataFrame) -> DataFrame:
         """Return the final answers over tables: what the stream gives once every window has closed.
 
+        Rows and results that fail are left out; ``batch_errors`` has them.
+
         Args:
             frames: static DataFrames by the names of the statement; those given to ``sql`` are used
                 for the rest.
 
         Raises:
             ConfigError: the stream is missing or is not static.
+            QueryError: Spark's analyzer refuses an expression.
             ExecutionError: the engine does not run this plan yet, or it is in processing time.
         """
+        return final_results(*self._over_tables(frames))
+
+    def batch_errors(self, **frames: DataFrame) -> DataFrame:
+        """Return one record for each row and result that ``batch`` over the same tables leaves out.
+
+        Records are those of side output, with the reason, the part that failed and the original
+        row. With another ``error_policy`` than ``side_output`` only rows without a usable event
+        time are left out.
+
+        Args:
+            frames: as for ``batch``.
+
+        Raises:
+            ConfigError, QueryError, ExecutionError: as ``batch``.
+        """
+        return final_errors(*self._over_tables(frames, keep_rows=True))
+
+    def _over_tables(
+        self, frames: Mapping[str, DataFrame], *, keep_rows: bool = False
+    ) -> tuple[DataFrame, Job]:
+        """Prepared rows of tables, and their job."""
         given = {**self._frames(), **frames}
         name = self.physical.query.source.name
         if name not in given or given[name].isStreaming:
@@ -230,12 +254,10 @@ class Query:
                 "batch() has no processing time: the rows of a table have no arrival\n\nGive the "
                 'query an event time: event_time_field = "..", or ON in the statement.'
             )
-        if isinstance(self._sources.streams.get(name), str) or name in frames:
+        if frames:
             self.check_types(given)
-        rows = self._prepare(given)
-        return final_results(
-            rows, self._job(rows, Outlets(results=_nowhere), partitions=_parallelism(rows))
-        )
+        rows = self._prepare(given, keep_rows=keep_rows)
+        return rows, self._job(rows, Outlets(results=_nowhere), partitions=_parallelism(rows))
 
     def _warn_of_processing_time(self) -> None:
         spec = self.physical.watermark.spec

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.errors import ArithmeticException
 
 import tidegate
 
@@ -110,16 +111,49 @@ def test_with_the_policy_fail_the_batch_stops_and_nothing_of_it_is_in_the_state(
     assert not list((tmp_path / "tidegate").glob("manifests/*.json"))
 
 
-def test_the_answers_over_a_table_leave_out_the_rows_that_fail(spark: SparkSession) -> None:
-    query = tidegate.sql(
-        "SELECT sum(a / b) AS s FROM r GROUP BY tumblingwindow('ss', 10)",
+def over_a_table(spark: SparkSession, window: str, **settings: str) -> tidegate.Query:
+    return tidegate.sql(
+        f"SELECT sum(a / b) AS s, 6 / (count(*) - 2) AS t FROM r GROUP BY {window}",
         streams={"r": SCHEMA},
-        settings={"event_time_field": "ts"},
+        settings={"event_time_field": "ts", **settings},
         spark=spark,
     )
-    rows = frame(spark, (1, "x", 4, 2), (2, "x", 7, 0), (3, "x", 6, 3))
 
-    assert [row["s"] for row in query.batch(r=rows).collect()] == [4.0]
+
+@pytest.mark.parametrize("window", ["tumblingwindow('ss', 10)", "sessionwindow('ss', 5)"])
+def test_what_the_answers_over_a_table_leave_out_is_in_batch_errors(
+    spark: SparkSession, window: str
+) -> None:
+    query = over_a_table(spark, window)
+    rows = frame(
+        spark, (1, "x", 4, 2), (2, "x", 7, 0), (21, "x", 6, 3), (22, "x", 6, 3), (41, "x", 5, 1)
+    ).unionByName(spark.createDataFrame([(None, "y", 1, 1)], SCHEMA))
+
+    assert sorted(row["s"] for row in query.batch(r=rows).collect()) == [2.0, 5.0]
+    errors = {each["reason"] + str(each["error_detail"]): each for each in
+              query.batch_errors(r=rows).collect()}  # fmt: skip
+    assert set(errors) == {
+        "division_by_zeroa / b", "division_by_zero6 / (count(*) - 2)", "null_event_timeNone"
+    }  # fmt: skip
+    assert errors["division_by_zeroa / b"]["original_event"]["a"] == 7
+    assert errors["null_event_timeNone"]["original_event"]["k"] == "y"
+    failed = errors["division_by_zero6 / (count(*) - 2)"]
+    assert (failed["window"]["start"], failed["original_event"]) == (
+        "2026-01-01T10:00:20Z" if "tumbling" in window else "2026-01-01T10:00:21Z", None
+    )  # fmt: skip
+
+
+def test_over_a_table_the_policy_null_gives_nulls_and_fail_stops(spark: SparkSession) -> None:
+    rows = frame(spark, (1, "x", 4, 2), (2, "x", 7, 0), (23, "x", 9, 3))
+    window = "tumblingwindow('ss', 10)"
+
+    quiet = over_a_table(spark, window, error_policy="null")
+    assert sorted(tuple(row) for row in quiet.batch(r=rows).collect()) == [(2.0, None), (3.0, -6.0)]
+    assert quiet.batch_errors(r=rows).collect() == []
+
+    strict = over_a_table(spark, window, error_policy="fail")
+    with pytest.raises(ArithmeticException, match="DIVIDE_BY_ZERO"):
+        strict.batch(r=rows).collect()
 
 
 RESULT = (

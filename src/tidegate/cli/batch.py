@@ -47,7 +47,12 @@ def run_batch(batch: Batch, *, output: str, most_rows: int) -> None:
         streams={stream: frames[stream]},
         tables={name: frames[name] for name in tables},
     )
-    print_frame(query.batch(**{stream: frames[stream]}), output=output, most_rows=most_rows)
+    given = {stream: frames[stream]}
+    print_frame(query.batch(**given), output=output, most_rows=most_rows)
+    left_out = query.batch_errors(**given).groupBy("reason").count().orderBy("reason").collect()
+    for reason, count in left_out:
+        rows = "1 row or result" if count == 1 else f"{count:,} rows or results"
+        click.echo(f"{rows} left out: {reason}", err=True)
 
 
 def _sources(batch: Batch, names: list[str]) -> dict[str, SourceConfig]:

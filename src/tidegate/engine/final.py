@@ -6,11 +6,14 @@ from time import time_ns
 from typing import TYPE_CHECKING
 
 from tidegate.engine.frames import over
+from tidegate.engine.operator import LateWindows
 from tidegate.engine.ordered import OrderedOperator
 from tidegate.engine.paned import PaneOperator
-from tidegate.engine.prepare import BatchStart
+from tidegate.engine.prepare import BatchStart, fate_case, judge
 from tidegate.engine.sessions import SessionOperator
+from tidegate.engine.side import Judged, failed_results, side_output
 from tidegate.engine.sliding import SlidingOperator
+from tidegate.plan.accumulators import TIME
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -20,17 +23,44 @@ if TYPE_CHECKING:
 
 def final_results(rows: DataFrame, job: Job) -> DataFrame:
     """Return the results of prepared rows: all come in one batch, and every window closes."""
+    return job.finisher.finish(_groups(rows, job, _start()), epoch=0)
+
+
+def final_errors(rows: DataFrame, job: Job) -> DataFrame:
+    """Return one record for each row and each result that fails, as side output has them.
+
+    Args:
+        rows: prepared rows, with the original ones if the records are to show them.
+        job: the job.
+    """
+    start = _start()
+    no_windows = LateWindows(windows=_NO_WINDOWS, last_end=TIME)
+    judged = Judged(plan=job.plan, start=start, watermark_us=None, late_windows=no_windows)
+    fates = judge(rows, job.plan, start, fate_case(job.plan, start, late=None))
+    records = side_output(fates, judged, "error")
+    if not job.finisher.can_fail:
+        return records
+    closed = job.finisher.closed(_groups(rows, job, start), epoch=0)
+    return records.unionByName(failed_results(closed, judged, job.original))
+
+
+# Of no row that failed is it asked for which windows it was late.
+_NO_WINDOWS = "array(named_struct('start', 0L, 'end', 0L))"
+
+
+def _start() -> BatchStart:
+    return BatchStart(epoch=0, clock_us=time_ns() // 1000)
+
+
+def _groups(rows: DataFrame, job: Job, start: BatchStart) -> DataFrame:
+    """The groups of all windows."""
     operator = job.operator
-    start = BatchStart(epoch=0, clock_us=time_ns() // 1000)
     match operator:
         case PaneOperator():
             placed = operator.shape.place(rows, job.plan, operator.grid, start)
             windows = operator.due_windows("{frame}", None, None)
-            groups = over(
-                operator.shape.kept(placed), operator.shape.groups(windows, operator.grid)
-            )
+            return over(operator.shape.kept(placed), operator.shape.groups(windows, operator.grid))
         case SessionOperator() | OrderedOperator() | SlidingOperator():
-            groups = operator.final_groups(rows, start)
+            return operator.final_groups(rows, start)
         case _:
             raise AssertionError("the planner keeps other windows out")
-    return job.finisher.finish(groups, epoch=0)
