@@ -33,11 +33,11 @@ from tidegate.plan.rules import runnable
 from tidegate.plan.schema import parse_schema
 from tidegate.plan.settings import Settings, TimeMode
 from tidegate.plan.statement import Column, Relation
-from tidegate.row_errors import result_guards, with_guards
+from tidegate.row_errors import is_derived, result_guards, with_guards
 from tidegate.session import local_session
 from tidegate.sql.bind import bind
 from tidegate.sql.parse import parse
-from tidegate.type_check import refusal
+from tidegate.type_check import column_types, refusal
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
@@ -124,6 +124,7 @@ class Query:
         self.physical = physical
         self._sources = sources
         self._given_spark = spark
+        self._knows_types = False
 
     def explain(self, form: Literal["text", "json"] = "text") -> Any:  # noqa: ANN401 - text or a dict
         """Return both plans, as text or as a dict for JSON."""
@@ -145,6 +146,7 @@ class Query:
         found = refusal(self.physical, given, next(iter(given.values())).sparkSession)
         if found is not None:
             raise found
+        self._learn_types(given)
 
     @cached_property
     def schema(self) -> StructType:
@@ -295,6 +297,7 @@ class Query:
             raise ExecutionError(reason)
         needed = {r.name for r in (self.physical.query.source, *self.physical.query.tables)}
         used = {name: frame for name, frame in frames.items() if name in needed}
+        self._learn_types(used)
         with self._refusing(used):
             rows = prepare(self.physical, used, **options)
         if not needs_ticks(self.physical):
@@ -332,6 +335,14 @@ class Query:
     def _frames(self) -> dict[str, DataFrame]:
         streams = {n: v for n, v in self._sources.streams.items() if not isinstance(v, str)}
         return {**streams, **self._sources.tables}
+
+    def _learn_types(self, frames: Mapping[str, DataFrame]) -> None:
+        """Guard expressions by the types of columns that only Spark can tell, once it is there."""
+        if self._knows_types or not is_derived(self.physical):
+            return
+        self._knows_types = True
+        types = column_types(self.physical, frames, next(iter(frames.values())).sparkSession)
+        self.physical = with_guards(self.physical, types)
 
     def _given(self, frames: Mapping[str, DataFrame] | None) -> dict[str, DataFrame]:
         """The frames by name; a stream of which only the schema is known has no rows."""

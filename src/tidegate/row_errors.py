@@ -36,14 +36,18 @@ WINDOW_CALLS = {
 }
 
 
-def with_guards(plan: PhysicalPlan) -> PhysicalPlan:
+def with_guards(plan: PhysicalPlan, found: Mapping[str, str | None] | None = None) -> PhysicalPlan:
     """Return the plan with a guard for each prepared column that can fail, and for each result.
 
     With ``error_policy = "fail"`` there are none: then an error of Spark stops the query.
+
+    Args:
+        plan: the plan.
+        found: types of the columns of FROM by their names, where Spark was asked; None: it was not.
     """
     if plan.settings.error_policy is ErrorPolicy.FAIL:
         return plan
-    types = _types(plan)
+    types = {**_types(plan), **(found or {})}
     functions: dict[str, list[str]] = defaultdict(list)
     filters: dict[str, set[str | None]] = defaultdict(set)
     for aggregate in plan.query.aggregates:
@@ -132,3 +136,9 @@ def _types(plan: PhysicalPlan) -> dict[str, str | None]:
     times = Counter(column.name.lower() for _, column in columns)
     bare = {column.name: column.type for _, column in columns if times[column.name.lower()] == 1}
     return {**bare, **{f"{name}.{column.name}": column.type for name, column in columns}}
+
+
+def is_derived(plan: PhysicalPlan) -> bool:
+    """Whether FROM may bring columns that are computed, so that Spark alone knows their types."""
+    statement = plan.query.statement
+    return bool(statement.ctes) or "(" in statement.relation

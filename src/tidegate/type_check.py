@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from tidegate.engine.analyzer import Analyzer, Failure, analyzer
@@ -49,6 +50,31 @@ def refusal(
             if isinstance(answer, Failure) and not _is_about_names(answer):
                 return _refused(part, answer, spark_analyzer, asked.words)
         return _refused_time(plan, asked, spark_analyzer)
+
+
+def column_types(
+    plan: PhysicalPlan, frames: Mapping[str, DataFrame], spark: SparkSession
+) -> dict[str, str | None]:
+    """Return the types of the columns of FROM by their names; none of a name that two tables have.
+
+    Args:
+        plan: the plan.
+        frames: as for ``refusal``.
+        spark: their session.
+    """
+    statement = plan.query.statement
+    ctes = statement.ctes.strip()[len("WITH ") :]
+    with analyzer(spark, frames) as spark_analyzer:
+        query = f"SELECT * FROM {statement.relation}"
+        columns = spark_analyzer.ask(query, (ctes,) if ctes else ())
+    if isinstance(columns, Failure):
+        return {}
+    times = Counter(field.name.lower() for field in columns.fields)
+    return {
+        field.name: field.dataType.simpleString()
+        for field in columns.fields
+        if times[field.name.lower()] == 1
+    }
 
 
 def _refused(

@@ -233,3 +233,31 @@ def test_a_value_that_a_filter_leaves_out_does_not_fail(
 
     assert [tuple(row) for row in outcome.rows] == [(2.0, 2)]
     assert (outcome.report.error, outcome.report.filtered) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    "relation", ["(SELECT *, a * 1.0D AS x, raw || '' AS y FROM r)", "q"], ids=["subquery", "with"]
+)
+def test_behind_a_subquery_types_are_sparks_and_text_under_an_aggregate_fails_as_an_error(
+    spark: SparkSession, relation: str
+) -> None:
+    ctes = "WITH q AS (SELECT *, a * 1.0D AS x, raw || '' AS y FROM r) " if relation == "q" else ""
+    sql = (
+        f"{ctes}SELECT sum(x + 1) AS s, sum(y) AS t, bool_and(flag) AS u, count(*) AS n "
+        f"FROM {relation} WHERE NOT off GROUP BY tumblingwindow('ss', 10)"
+    )
+    schema = "ts TIMESTAMP, a BIGINT, raw STRING, flag STRING, off STRING"
+    rows = [
+        (START, 1, "2", "true", "false"), (START, 1, "?", "true", "false"),
+        (START, 1, "2", "maybe", "false"), (START, 1, "2", "true", "sometimes"),
+    ]  # fmt: skip
+    query = tidegate.sql(
+        sql, settings={"event_time_field": "ts"}, r=spark.createDataFrame(rows, schema)
+    )
+
+    assert [tuple(row) for row in query.batch().collect()] == [(2.0, 2.0, True, 1)]
+    errors = query.batch_errors().collect()
+    assert sorted((row["reason"], row["error_detail"]) for row in errors) == [
+        ("invalid_cast", "flag"), ("invalid_cast", "off"), ("invalid_cast", "y")
+    ]  # fmt: skip
+    assert "x + 1: " not in query.explain()

@@ -248,6 +248,8 @@ def test_text_under_an_aggregate_of_numbers_is_an_error_where_it_is_no_number() 
         error=f"CASE WHEN {fails} THEN 'invalid_cast: s' END",
     )
     assert guard_argument("s", TYPES, ["count", "max"]) == Guarded(safe="s")
+    condition = guard_argument("s", TYPES, ["bool_and"])
+    assert condition.safe == "CASE WHEN try_cast(s AS BOOLEAN) IS NOT NULL THEN s END"
     assert guard_argument("i", TYPES, ["sum"]) == Guarded(safe="i")
 
 

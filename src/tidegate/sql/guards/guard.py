@@ -32,17 +32,20 @@ from dataclasses import replace
 from tidegate.plan.guarded import Guarded, error_literal
 from tidegate.sql.guards.guarding import Guarding
 from tidegate.sql.guards.operations import cast
-from tidegate.sql.guards.parts import Part
+from tidegate.sql.guards.parts import Part, all_faults
 from tidegate.sql.guards.rules import RULES
-from tidegate.sql.guards.types import DOUBLE, read_type
+from tidegate.sql.guards.types import BIGINT, BOOLEAN, DOUBLE, read_type
 from tidegate.sql.source import in_brackets, read_expression
 
-# Aggregates that compute with numbers, after aliases are resolved.
+# Aggregates that cast text, after aliases are resolved, by the type that they cast it to.
 OF_NUMBERS = frozenset(
     "sum avg var_samp var_pop stddev_samp stddev_pop skewness kurtosis covar_samp covar_pop corr "
     "regr_count regr_avgx regr_avgy regr_sxx regr_syy regr_sxy regr_slope regr_intercept regr_r2 "
     "median percentile percentile_approx histogram_numeric product".split()
 )
+OF_CONDITIONS = frozenset(("bool_and", "bool_or", "count_if"))
+OF_WHOLE_NUMBERS = frozenset(("bitmap_construct_agg",))
+_CASTS = ((OF_NUMBERS, DOUBLE), (OF_CONDITIONS, BOOLEAN), (OF_WHOLE_NUMBERS, BIGINT))
 
 
 def guard(text: str, columns: Mapping[str, str | None]) -> Guarded:
@@ -68,7 +71,8 @@ def guard_argument(
 ) -> Guarded:
     """Return ``guard`` of an argument of aggregates, which may cast it themselves.
 
-    An aggregate of numbers casts text to DOUBLE; text that is no number is an error, and NULL.
+    An aggregate of numbers casts text to DOUBLE, one of conditions to BOOLEAN; text that is none is
+    an error, and NULL.
 
     Args:
         text: the argument.
@@ -76,12 +80,14 @@ def guard_argument(
         functions: the aggregates that are given the argument.
     """
     part = _part(text, columns)
-    casts = part.type is not None and part.type.is_text and not OF_NUMBERS.isdisjoint(functions)
-    if not casts:
+    taking = set(functions)
+    wanted = [kind for names, kind in _CASTS if not names.isdisjoint(taking)]
+    if part.type is None or not part.type.is_text or not wanted:
         return guard(text, columns)
-    number = cast(part, DOUBLE, DOUBLE.name, part.written)
-    kept = f"CASE WHEN {number.text} IS NOT NULL THEN {part.text} END"
-    return _guarded(replace(part, text=kept, faults=part.faults + number.faults, hides=part.hides))
+    made = [cast(part, kind, kind.name, part.written) for kind in wanted]
+    known = " AND ".join(f"{each.text} IS NOT NULL" for each in made)
+    kept = f"CASE WHEN {known} THEN {part.text} END"
+    return _guarded(replace(part, text=kept, faults=part.faults + all_faults(made)))
 
 
 def type_of_expression(text: str, columns: Mapping[str, str | None]) -> str | None:

@@ -148,20 +148,21 @@ def _not(guarding: Guarding, node: exp.Expr) -> Part:
     if part.faults and part.faults[-1].detail == guarding.source.slice(node):
         # The comparison went under its net together with this NOT.
         return part
-    return guarding.kept(node, _conditions((part,)), BOOLEAN, strict=True)
+    return guarding.kept(node, conditions((part,)), BOOLEAN, strict=True)
 
 
 def _logic(guarding: Guarding, node: exp.Expr) -> Part:
-    left, right = _conditions(guarding.parts(node))
+    left, right = conditions(guarding.parts(node))
     goes_on = "IS NOT FALSE" if isinstance(node, exp.And) else "IS NOT TRUE"
     condition = f"({left.text}) {goes_on}"
     faults = left.faults + tuple(each.only_if(condition) for each in right.faults)
     return replace(guarding.kept(node, [left, right], BOOLEAN), faults=faults)
 
 
-def _conditions(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+def conditions(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Return parts that stand where a BOOLEAN must: text, or what may be text, is cast to one."""
     return tuple(
-        as_wanted(part, BOOLEAN) if part.type is not None and part.type.is_text else part
+        as_wanted(part, BOOLEAN) if part.type is None or part.type.is_text else part
         for part in parts
     )
 

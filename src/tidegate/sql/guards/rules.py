@@ -14,7 +14,7 @@ from tidegate.sql.guards.casts import cast_fails
 from tidegate.sql.guards.conditionals import CONDITIONALS, case, if_, lambda_call
 from tidegate.sql.guards.guarding import Guarding, Rule
 from tidegate.sql.guards.operations import cast, element
-from tidegate.sql.guards.operators import OPERATORS
+from tidegate.sql.guards.operators import OPERATORS, conditions
 from tidegate.sql.guards.parts import Part, all_faults, over
 from tidegate.sql.guards.special import SPECIAL, guarded_call, part_type
 from tidegate.sql.guards.types import (
@@ -110,7 +110,11 @@ def _cast(guarding: Guarding, node: exp.Expr) -> Part:
 
 
 def _is(guarding: Guarding, node: exp.Expr) -> Part:
-    return guarding.kept(node, kind=BOOLEAN)
+    """IS NULL and IS UNKNOWN of anything; IS TRUE and FALSE of a BOOLEAN, which text is cast to."""
+    parts = guarding.parts(node)
+    if isinstance(node.expression, exp.Boolean):
+        parts = (*conditions(parts[:1]), *parts[1:])
+    return guarding.kept(node, parts, BOOLEAN)
 
 
 def _text(guarding: Guarding, node: exp.Expr) -> Part:

@@ -1,0 +1,182 @@
+"""Random aggregates over random rows, streamed in several batches, against Spark's own GROUP BY."""
+
+from __future__ import annotations
+
+import math
+import random
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import tidegate
+from tidegate.plan.accumulator_table import ACCUMULATORS, DISTINCT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+CLOCK_US = 4_000_000_000_000_000
+BATCHES = 3
+SCHEMA = (
+    "ts TIMESTAMP, k STRING, tiny TINYINT, i INT, big BIGINT, x DOUBLE, y DOUBLE, f FLOAT, "
+    "p DECIMAL(12,3), w DECIMAL(38,6), s STRING, b BOOLEAN, at TIMESTAMP"
+)
+NUMBERS = ("tiny", "i", "big", "x", "f", "p", "w", "i * 2", "p + 1", "x / 3")
+WHOLE = ("tiny", "i", "big", "i + 1")
+ORDERED = (*NUMBERS, "s", "at", "upper(s)")
+ANY = (*ORDERED, "b")
+PAIRED = ("x, y", "i, x", "p, f")
+CONDITIONS = ("b", "i > 0", "s = 'a'")
+
+# What each function is given. The natives of first and last are over the unique time of a row.
+ARGUMENTS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("sum", "avg", "median"), NUMBERS),
+    **dict.fromkeys(
+        ("var_pop", "var_samp", "stddev_pop", "stddev_samp", "skewness", "kurtosis"),
+        ("i", "x", "f", "p"),
+    ),
+    **dict.fromkeys((name for name in ACCUMULATORS if name.startswith("regr_")), PAIRED),
+    **dict.fromkeys(("corr", "covar_pop", "covar_samp"), PAIRED),
+    **dict.fromkeys(("min", "max"), ORDERED),
+    **dict.fromkeys(("first", "last", "any_value", "mode", "collect_list", "collect_set"), ANY),
+    **dict.fromkeys(("min_by", "max_by"), tuple(f"{each}, ts" for each in ANY)),
+    **dict.fromkeys(("bool_and", "bool_or", "count_if"), CONDITIONS),
+    **dict.fromkeys(("bit_and", "bit_or", "bit_xor"), WHOLE),
+    **dict.fromkeys(("hll_sketch_agg", "theta_sketch_agg"), ("i", "s", "big")),
+    "count": ("*", *ANY),
+    "approx_count_distinct": ("s", "tiny", "b"),
+    "approx_top_k": ("s, 20",),
+    "percentile": ("i, 0.25", "x, 0.9", "p, 0.5"),
+    "percentile_approx": ("i, 0.25", "big, 0.5", "y, 1.0", "p, 0.0"),
+}
+NATIVE = {
+    # Spark stops a query on a sum that leaves its range; here it is NULL.
+    "sum": "try_sum({})", "avg": "try_avg({})",
+    "first": "min_by({}, ts)", "any_value": "min_by({}, ts)", "last": "max_by({}, ts)",
+    "mode": "mode({}, true)", "approx_count_distinct": "count(DISTINCT {})",
+    "collect_list": "transform(array_sort(collect_list(struct(ts, {0} AS v)) "
+    "FILTER (WHERE {0} IS NOT NULL{1})), e -> e.v)",
+}  # fmt: skip
+VIEWS = {
+    "collect_set": "array_sort({})", "approx_top_k": "array_sort({})",
+    "hll_sketch_agg": "hll_sketch_estimate({})", "theta_sketch_agg": "theta_sketch_estimate({})",
+}  # fmt: skip
+
+
+def random_rows(chance: random.Random) -> list[tuple[Any, ...]]:
+    """Rows of one minute with unique times: NULLs, NaN, infinities, the ends of every type."""
+
+    def one_of(*values: object) -> Any:
+        return None if chance.random() < 0.15 else chance.choice(values)
+
+    def row(place: int) -> tuple[Any, ...]:
+        # The group wild has the values that no difference of squares survives.
+        k = chance.choice(["a", "b", "wild", None])
+        x, y = chance.uniform(-5, 5), chance.gauss(1000, 1)
+        ends = (math.nan, math.inf, -math.inf, 1e300, -0.0, 5e-324) if k == "wild" else ()
+        wide = Decimal(10) ** 31 if k == "wild" else Decimal(chance.randint(-(10**20), 10**20))
+        return (
+            START + timedelta(milliseconds=place * 250), k, one_of(-128, 127, 0, 3),
+            one_of(-9, 4, 7, 10**9), one_of(2**63 - 1, -(2**63), 1, chance.randint(0, 9)),
+            one_of(x, *ends), one_of(y, y + 1), one_of(1.5, -2.25),
+            one_of(Decimal("99999999.999"), Decimal(chance.randint(-999, 999)).scaleb(-3)),
+            one_of(wide), one_of("a", "b", "", "ä"), one_of(True, False),
+            one_of(START, datetime(1969, 12, 31, 23, 59, 59, 5, tzinfo=UTC)),
+        )  # fmt: skip
+
+    return [row(place) for place in range(240)]
+
+
+def random_calls(chance: random.Random) -> list[tuple[str, str]]:
+    """Every function of the table: its call, and the one that Spark is asked."""
+    calls = []
+    for name in ARGUMENTS:
+        argument = chance.choice(ARGUMENTS[name])
+        distinct = "DISTINCT " if name in DISTINCT and "*" not in argument else ""
+        # The order of a DISTINCT list is Spark's own affair.
+        distinct = distinct if name != "collect_list" and chance.random() < 0.3 else ""
+        condition = chance.choice(["", "", "i > 0", "s <> 'a'"])
+        filter_ = f" FILTER (WHERE {condition})" if condition else ""
+        call = f"{name}({distinct}{argument}){filter_}"
+        if name == "collect_list":
+            native = NATIVE[name].format(argument, f" AND {condition}" if condition else "")
+        else:
+            native = NATIVE.get(name, f"{name}({{}})").format(distinct + argument) + filter_
+        view = VIEWS.get(name, "{}")
+        calls.append((view.format(call), view.format(native)))
+    a, b = chance.sample(["count(*)", "min(i)", "max(p)", "sum(tiny)"], 2)
+    return [*calls, (f"coalesce({a}, 0) - {b} * 2", f"coalesce({a}, 0) - {b} * 2")]
+
+
+def test_every_entry_of_the_table_is_drawn() -> None:
+    assert ARGUMENTS.keys() | {"theta_union_agg"} == ACCUMULATORS.keys()
+
+
+@pytest.fixture
+def interpreted(spark: SparkSession) -> Iterator[SparkSession]:
+    """Without code made for each query: for this many aggregates that takes long."""
+    settings = {
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    }
+    before = {name: spark.conf.get(name) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    yield spark
+    for name, value in before.items():
+        spark.conf.set(name, str(value))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_stream_in_batches_answers_as_sparks_own_group_by(
+    interpreted: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    chance = random.Random(seed)
+    calls = random_calls(chance)
+    rows = random_rows(chance)
+    items = ", ".join(f"{call} AS a{place}" for place, (call, _) in enumerate(calls))
+    query = tidegate.sql(
+        f"SELECT k, {items} FROM r GROUP BY tumblingwindow('mi', 1), k",
+        streams={"r": SCHEMA},
+        settings={"event_time_field": "ts", "watermark_lag": "1m"},
+        spark=interpreted,
+    )
+    stepper = query.stepper(checkpoint=str(tmp_path), partitions=1)
+    cut = sorted(rows, key=lambda _: chance.random())
+    outcomes = [
+        stepper.batch(interpreted.createDataFrame(cut[start::BATCHES], SCHEMA), CLOCK_US)
+        for start in range(BATCHES)
+    ]
+    assert [len(each.rows) for each in outcomes] == [0] * BATCHES
+    given = {row["k"]: row for row in stepper.drain().rows}
+
+    frame: DataFrame = interpreted.createDataFrame(rows, SCHEMA)
+    frame.createOrReplaceTempView("differential")
+    natives = ", ".join(f"{native} AS a{place}" for place, (_, native) in enumerate(calls))
+    native = interpreted.sql(f"SELECT k, {natives} FROM differential GROUP BY k")
+    expected = {row["k"]: row for row in native.collect()}
+
+    assert query.schema.simpleString() == native.schema.simpleString()
+    assert given.keys() == expected.keys()
+    wrong = [
+        f"{call} of {key}: {given[key][f'a{place}']!r}, not {row[f'a{place}']!r}"
+        for key, row in expected.items()
+        for place, (call, _) in enumerate(calls)
+        if not same(given[key][f"a{place}"], row[f"a{place}"])
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def same(given: Any, expected: Any) -> bool:
+    """Whether two answers are equal, floats but for the last digits, NaN equal to itself."""
+    if isinstance(given, list) and isinstance(expected, list):
+        return len(given) == len(expected) and all(map(same, given, expected))
+    if isinstance(given, float) and isinstance(expected, float):
+        close = math.isclose(given, expected, rel_tol=1e-9, abs_tol=1e-9)
+        return close or (math.isnan(given) and math.isnan(expected))
+    return type(given) is type(expected) and given == expected
