@@ -48,6 +48,7 @@ from tidegate.plan.prepared import (
     where_clause,
 )
 from tidegate.plan.settings import ErrorPolicy, TimeMode
+from tidegate.plan.windows import Count, Sliding, State
 from tidegate.time import floor_to
 
 FATE = "_class"

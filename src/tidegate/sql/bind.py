@@ -66,7 +66,7 @@ def bind(
         order_by=parts.order_by,
         limit=statement.limit,
         star=parts.star,
-        joined=joined_tables(select, stream.name),
+        joined=joined_tables(reading.select, reading.stream.name),
     )
 
 
