@@ -23,6 +23,7 @@ from tidegate.engine.final import final_errors, final_results
 from tidegate.engine.job import Job, Outlets, make_job
 from tidegate.engine.prepare import are_conditions, prepare
 from tidegate.engine.stream import Launch, OnBatch, Run
+from tidegate.engine.user_functions import user_functions
 from tidegate.errors import ConfigError, ExecutionError, QueryError, Span
 from tidegate.io.sinks import Sink, SinkLike, as_sink
 from tidegate.plan.explain import explain_json, explain_text
@@ -76,7 +77,9 @@ def sql(  # noqa: PLR0913 - the public call; all but the statement are options b
     sources = _sources(streams or {}, tables or {}, named)
     typed = settings if isinstance(settings, Settings) else read_settings(settings or {})
     statement = parse(text, origin)
-    bound = bind(statement, sources.relations(), typed)
+    session = spark or sources.session()
+    functions = () if session is None else user_functions(session)
+    bound = bind(statement, sources.relations(), typed, functions)
     logical, physical = plan_query(bound, typed)
     query = Query(logical=logical, physical=with_guards(physical), sources=sources, spark=spark)
     if not isinstance(sources.streams.get(bound.source.name), str):

@@ -4,7 +4,7 @@ import pytest
 
 from sql.schema import RELATIONS, bound
 from tidegate.plan.settings import Settings
-from tidegate.plan.statement import BoundQuery
+from tidegate.plan.statement import BoundQuery, UserFunction
 from tidegate.sql.bind import bind
 from tidegate.sql.parse import parse
 
@@ -241,7 +241,7 @@ def test_a_table_may_be_aggregated_before_it_is_joined() -> None:
 
 def test_a_function_of_the_user_is_known_by_its_name() -> None:
     text = f"SELECT max(my_function(v)) AS m FROM clicks {WINDOW}"
-    query = bind(parse(text), RELATIONS, Settings(), extra_functions=["MY_FUNCTION"])
+    query = bind(parse(text), RELATIONS, Settings(), [UserFunction(name="my_function")])
     assert arguments(query) == {"_x0": "my_function(v)"}
 
 

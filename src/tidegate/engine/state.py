@@ -30,8 +30,8 @@ OLDER_MANIFESTS = 10
 # State rows for which one task more is worth its start.
 ROWS_PER_TASK = 100_000
 
-# State rows that one task reads, without an exchange.
-FEW_ROWS = 25_000
+# State rows that one task reads, without an exchange; two and one between them take as long.
+FEW_ROWS = 75_000
 
 # By how much a batch may be larger than the one before without being short of tasks.
 GROWTH = 4

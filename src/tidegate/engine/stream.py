@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from tidegate.engine.clock import OffsetLogClock
 from tidegate.engine.files import CheaperFiles
@@ -60,7 +61,7 @@ class Run:
         self._in_batch = False
         # The stepper belongs to the session of the batches, which Spark makes; a first look at the
         # checkpoint here refuses one of another query before anything has started.
-        self._stepper = Stepper(job, launch.checkpoint, rows.sparkSession.newSession())
+        self._stepper = Stepper(job, launch.checkpoint, _clone(rows.sparkSession))
         self._clock: OffsetLogClock | None = None
         writer = rows.writeStream.foreachBatch(self._batch).option(
             "checkpointLocation", launch.checkpoint
@@ -199,6 +200,12 @@ class Run:
 
 class _Stopping(Exception):
     """A batch came after ``stop`` was asked for."""
+
+
+def _clone(spark: SparkSession) -> SparkSession:
+    """A session with the settings and functions of another, as Spark makes one for batches."""
+    session: Any = spark._jsparkSession
+    return SparkSession(spark.sparkContext, session.cloneSession())
 
 
 def _in_one_task(rows: DataFrame) -> DataFrame:

@@ -27,6 +27,18 @@ class Expression:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UserFunction:
+    """A function that the user registered in the Spark session; the name is in lower case.
+
+    An aggregate in Python is computed by a node of Spark's that computes no other aggregates.
+    """
+
+    name: str
+    aggregate: bool = False
+    python: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SelectItem:
     """One item of the select list; ``alias`` is None when the statement gives none."""
 
@@ -152,7 +164,8 @@ class BoundQuery:
     ``star`` holds when the select list has a ``*`` that could not be expanded because the stream's
     columns are not known yet (such a query can be explained, not started). A query without keys and
     aggregates is a row query: ``items`` are then over ``_x*`` and the window's names. ``joined``
-    are the names by which FROM knows the tables that it joins to the stream.
+    are the names by which FROM knows the tables that it joins to the stream, ``functions`` those
+    that the user registered, called here or not.
     """
 
     statement: SelectStmt
@@ -167,6 +180,7 @@ class BoundQuery:
     limit: int | None
     star: bool = False
     joined: tuple[str, ...] = ()
+    functions: tuple[UserFunction, ...] = ()
 
     @property
     def is_row_query(self) -> bool:

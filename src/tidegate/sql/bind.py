@@ -6,14 +6,14 @@ closes; a row query into the values of a row. Every refusal that needs no event 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from tidegate.errors import QueryError, Span
 from tidegate.plan.settings import Settings
-from tidegate.plan.statement import BoundQuery, Relation, SelectStmt
+from tidegate.plan.statement import Aggregate, BoundQuery, Relation, SelectStmt, UserFunction
 from tidegate.plan.windows import Sliding
 from tidegate.sql.clauses import Clause
 from tidegate.sql.cutting import Cutter
@@ -34,7 +34,7 @@ def bind(
     statement: SelectStmt,
     relations: Sequence[Relation],
     settings: Settings,
-    extra_functions: Sequence[str] = (),
+    functions: Sequence[UserFunction] = (),
 ) -> BoundQuery:
     """Return what a statement means, over the streams and tables it may name.
 
@@ -42,14 +42,15 @@ def bind(
         statement: the statement.
         relations: the streams and tables that there are.
         settings: the settings of the transform; its expressions are over the same rows.
-        extra_functions: functions that the user registered.
+        functions: those that the user registered.
 
     Raises:
         QueryError: the statement is refused, or an expression in the settings is.
     """
     try:
-        reading = read_statement(statement, relations, extra_functions)
+        reading = read_statement(statement, relations, functions)
         parts = cut(reading.select, statement, reading.cutter)
+        _check_own_aggregates(reading.cutter.aggregates.values(), functions)
     except Refusal as refusal:
         raise refusal.error(statement.text, statement.origin) from None
     _check_settings(statement.origin, settings, reading.cutter.scope, reading.context)
@@ -67,6 +68,7 @@ def bind(
         limit=statement.limit,
         star=parts.star,
         joined=joined_tables(reading.select, reading.stream.name),
+        functions=tuple(functions),
     )
 
 
@@ -82,14 +84,14 @@ class Reading:
 
 
 def read_statement(
-    statement: SelectStmt, relations: Sequence[Relation], extra_functions: Sequence[str] = ()
+    statement: SelectStmt, relations: Sequence[Relation], own: Sequence[UserFunction] = ()
 ) -> Reading:
-    """Return the tree of a statement, with its names checked.
+    """Return the tree of a statement, with its names checked; ``own`` functions are the user's.
 
     Raises:
         Refusal: a name is not there, or something stands where it may not.
     """
-    functions = known_functions(extra_functions)
+    functions = known_functions(own)
     by_name = {relation.name.lower(): relation for relation in relations}
     context = Context(relations=by_name, functions=functions, ctes={})
     source = read(statement.text)
@@ -102,6 +104,21 @@ def read_statement(
     partition_by = _partition_by(select)
     cutter = Cutter(source=source, scope=scope, functions=functions, partition_by=partition_by)
     return Reading(select=select, stream=stream, tables=tables, context=context, cutter=cutter)
+
+
+def _check_own_aggregates(
+    aggregates: Collection[Aggregate], functions: Sequence[UserFunction]
+) -> None:
+    """Refuse a Python aggregate beside others; Spark would not before the first window closes."""
+    python = {each.name for each in functions if each.aggregate and each.python}
+    own = [each for each in aggregates if each.function in python]
+    if own and len(own) < len(aggregates):
+        others = ", ".join(each.text for each in aggregates if each.function not in python)
+        raise Refusal(
+            f"{own[0].text} is an aggregate in Python, and Spark computes none beside {others}",
+            own[0].span,
+            "Ask for them in two statements, or write this one in SQL: tg.register_accumulator.",
+        )
 
 
 def _relations(select: exp.Select, context: Context) -> tuple[Relation, tuple[Relation, ...]]:

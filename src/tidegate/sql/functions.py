@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from tidegate.plan.accumulator_registry import registered_accumulators
 from tidegate.plan.accumulators import ACCUMULATORS, AGGREGATE_ALIASES
+from tidegate.plan.statement import UserFunction
 from tidegate.sql.names import suggestion
 from tidegate.sql.nodes import span_of
 from tidegate.sql.refusal import Refusal
@@ -62,11 +63,12 @@ class Functions:
         )
 
 
-def known_functions(extra: Iterable[str] = ()) -> Functions:
-    """Return Spark's functions, Tidegate's, the user's accumulators, and ``extra`` scalars."""
+def known_functions(own: Iterable[UserFunction] = ()) -> Functions:
+    """Return Spark's functions, Tidegate's, the user's accumulators, and the user's ``own``."""
     scalars, aggregates = _shipped()
     aggregates |= ACCUMULATORS.keys() | AGGREGATE_ALIASES.keys() | registered_accumulators()
-    names = scalars | aggregates | WINDOW_FUNCTIONS.keys() | {name.lower() for name in extra}
+    aggregates |= {each.name for each in own if each.aggregate}
+    names = scalars | aggregates | WINDOW_FUNCTIONS.keys() | {each.name for each in own}
     return Functions(names=frozenset(names), aggregates=frozenset(aggregates))
 
 

@@ -56,7 +56,7 @@ def questions(bound: BoundQuery, time: str | None) -> Questions:
         time: the text that makes microseconds of its event time; None: it has none.
     """
     statement = bound.statement
-    reading = read_statement(statement, [bound.source, *bound.tables])
+    reading = read_statement(statement, [bound.source, *bound.tables], bound.functions)
     cut(reading.select, statement, reading.cutter)
     prober = Prober(source=reading.cutter.source, origin=statement.origin)
     probes, rows = prober.relation(reading.select, ())

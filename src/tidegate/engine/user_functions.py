@@ -1,0 +1,55 @@
+"""The functions that a user registered in a Spark session: scalars and aggregates.
+
+They are Spark's to compute. An aggregate of theirs has no merge, so it is computed over whole rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError
+
+from tidegate.plan.statement import UserFunction
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
+_AGGREGATES = frozenset(
+    f"{_EXPRESSIONS}.aggregate.{name}" for name in ("AggregateExpression", "AggregateFunction")
+)
+_IN_PYTHON = f"{_EXPRESSIONS}.PythonUDAF"
+
+
+def user_functions(spark: SparkSession) -> tuple[UserFunction, ...]:
+    """Return the functions of a session that are not Spark's own, by name."""
+    names = sorted(row[0] for row in spark.sql("SHOW USER FUNCTIONS").collect())
+    # A function of a catalog has a qualified name, by which no statement of ours calls.
+    return tuple(_described(spark, name) for name in names if "." not in name)
+
+
+def _described(spark: SparkSession, name: str) -> UserFunction:
+    kinds = _kinds(spark, name)
+    return UserFunction(
+        name=name.lower(),
+        aggregate=not _AGGREGATES.isdisjoint(kinds),
+        python=_IN_PYTHON in kinds,
+    )
+
+
+def _kinds(spark: SparkSession, name: str) -> list[str]:
+    """The Java classes of a call of a function, the nearest first; none that cannot be told."""
+    session: Any = spark._jsparkSession
+    jvm: Any = spark._jvm
+    no_arguments = jvm.PythonUtils.toSeq(jvm.java.util.ArrayList())
+    try:
+        found = session.sessionState().catalog().resolveBuiltinOrTempFunction(name, no_arguments)
+    except Py4JError:
+        # It wants arguments, as a scalar may; Spark's aggregators and Python functions do not mind.
+        return []
+    kinds = []
+    kind = found.get().getClass() if found.isDefined() else None
+    while kind is not None:
+        kinds.append(kind.getName())
+        kind = kind.getSuperclass()
+    return kinds
