@@ -10,7 +10,7 @@ from tidegate.plan.guarded import Guarded, in_words
 from tidegate.plan.prepared import prepared_columns
 from tidegate.plan.result_types import aggregate_type
 from tidegate.plan.settings import ErrorPolicy
-from tidegate.sql.guards import guard, guard_argument, type_of_expression
+from tidegate.sql.guards import guard, guard_argument, guard_from, type_of_expression
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +39,7 @@ WINDOW_CALLS = {
 def with_guards(plan: PhysicalPlan, found: Mapping[str, str | None] | None = None) -> PhysicalPlan:
     """Return the plan with a guard for each prepared column that can fail, and for each result.
 
+    FROM is written so that what fails in it is NULL: there is no row yet that could be an error.
     With ``error_policy = "fail"`` there are none: then an error of Spark stops the query.
 
     Args:
@@ -57,7 +58,11 @@ def with_guards(plan: PhysicalPlan, found: Mapping[str, str | None] | None = Non
         if aggregate.filter is not None:
             filters[aggregate.filter].add(None)
     columns = prepared_columns(plan)
-    guards = {name: guard_argument(sql, types, functions[name]) for name, sql in columns.items()}
+    relations = [plan.query.source, *plan.query.tables]
+    tables = {each.name: {c.name: c.type for c in each.columns or ()} for each in relations}
+    guards = {
+        name: guard_argument(sql, types, functions[name], tables) for name, sql in columns.items()
+    }
     for name, wanted in filters.items():
         # Of a value that only filtered aggregates take nothing is computed in other rows.
         if name in guards and None not in wanted:
@@ -71,6 +76,7 @@ def with_guards(plan: PhysicalPlan, found: Mapping[str, str | None] | None = Non
         plan,
         guards={n: g for n, g in guards.items() if _guards(g, columns[n])},
         result_guards=result_guards(plan, kinds),
+        safe_from=guard_from(plan.query.statement.ctes, plan.query.statement.relation, tables),
     )
 
 

@@ -261,3 +261,20 @@ def test_behind_a_subquery_types_are_sparks_and_text_under_an_aggregate_fails_as
         ("invalid_cast", "flag"), ("invalid_cast", "off"), ("invalid_cast", "y")
     ]  # fmt: skip
     assert "x + 1: " not in query.explain()
+
+
+def test_what_fails_in_from_is_null_and_the_query_goes_on(spark: SparkSession) -> None:
+    readings = spark.createDataFrame(
+        [(START, "1", 4, 2), (START, "?", 4, 2), (START, "2", 4, 0)],
+        "ts TIMESTAMP, code STRING, a BIGINT, b BIGINT",
+    )
+    codes = spark.createDataFrame([(1, "one"), (2, "two")], "id BIGINT, kind STRING")
+    sql = (
+        "SELECT kind, sum(q) AS s, count(*) AS n "
+        "FROM (SELECT *, a / b AS q FROM r) AS r JOIN d ON r.code = d.id "
+        "WHERE a NOT IN (SELECT 1 / (id - 1) AS z FROM d WHERE id = 2) "
+        "GROUP BY tumblingwindow('ss', 10), kind ON ts"
+    )
+    query = tidegate.sql(sql, streams={"r": readings}, tables={"d": codes})
+
+    assert sorted(map(tuple, query.batch().collect())) == [("one", 2.0, 1), ("two", None, 1)]

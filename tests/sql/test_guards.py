@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sql.expressions import COLUMNS, EXPRESSIONS
 from tidegate.plan.guarded import ROW_ERROR_REASONS, Guarded, error_literal, first_error
 from tidegate.sql.functions import known_functions
-from tidegate.sql.guards import guard, guard_argument
+from tidegate.sql.guards import guard, guard_argument, guard_from
 from tidegate.sql.guards.functions import LIKELY_REASONS, SIGNATURES, TWINS
 from tidegate.sql.guards.special import SPECIAL
 from tidegate.sql.guards.types import SqlType, decimal_result, read_type
@@ -353,3 +353,70 @@ def test_decimals_have_the_digits_that_spark_gives_them(
     assert one is not None
     assert two is not None
     assert decimal_result(operator, one, two) == (read_type(expected), overflows)
+
+
+TABLES = {
+    "r": {"ts": "TIMESTAMP", "raw": "STRING", "a": "BIGINT", "b": "BIGINT"},
+    "d": {"id": "BIGINT", "n": "STRING"},
+}
+FROM_CLAUSES = {
+    "r": "r",
+    "r JOIN d ON r.raw = d.id": "r JOIN d ON try_cast(r.raw AS BIGINT) = d.id",
+    "r AS x JOIN d ON x.raw = id AND x.a / x.b > 1": (
+        "r AS x JOIN d ON try_cast(x.raw AS BIGINT) = id AND try_divide(x.a, x.b) > 1"
+    ),
+    "(SELECT ts, a / b AS q FROM r WHERE a % b > 1) AS x": (
+        "(SELECT ts, try_divide(a, b) AS q FROM r WHERE try_mod(a, b) > 1) AS x"
+    ),
+    "(SELECT * FROM r WHERE a IN (SELECT 1 / id AS z FROM d)) x": (
+        "(SELECT * FROM r WHERE a IN (SELECT try_divide(1, id) AS z FROM d)) x"
+    ),
+    "(SELECT ts, sum(a / b) AS s FROM r GROUP BY ts, a / b ORDER BY a / b) x": (
+        "(SELECT ts, sum(try_divide(a, b)) AS s FROM r GROUP BY ts, try_divide(a, b) "
+        "ORDER BY try_divide(a, b)) x"
+    ),
+    "(SELECT a / b AS q FROM r UNION ALL SELECT CAST(n AS DOUBLE) AS q FROM d) x": (
+        "(SELECT try_divide(a, b) AS q FROM r UNION ALL SELECT try_cast(n AS DOUBLE) AS q FROM d) x"
+    ),
+    # What is named by its text stays, and so does a join on what nobody knows the type of.
+    "(SELECT a / b FROM r) x": "(SELECT a / b FROM r) x",
+    "r JOIN (SELECT max(n) AS m FROM d) x ON a = m": (
+        "r JOIN (SELECT max(n) AS m FROM d) x ON a = m"
+    ),
+}
+
+
+@pytest.mark.parametrize(("written", "safe"), FROM_CLAUSES.items())
+def test_what_may_fail_in_from_is_null_there(written: str, safe: str) -> None:
+    assert guard_from("", written, TABLES) == ("", safe)
+
+
+def test_a_cte_knows_the_types_of_the_one_before() -> None:
+    ctes = "WITH x AS (SELECT CAST(raw AS INT) AS n FROM r), y AS (SELECT n + 1 AS m FROM x)"
+    safe = (
+        "WITH x AS (SELECT try_cast(raw AS INT) AS n FROM r), "
+        "y AS (SELECT try_add(n, 1) AS m FROM x)"
+    )
+    assert guard_from(ctes, "y", TABLES) == (safe, "y")
+
+
+SUBQUERIES = {
+    "a IN (SELECT 1 / id AS z FROM d)": "a IN (SELECT try_divide(1, id) AS z FROM d)",
+    "a NOT IN (SELECT 1 / id AS z FROM d)": "a NOT IN (SELECT try_divide(1, id) AS z FROM d)",
+    "NOT EXISTS (SELECT 1 FROM d WHERE 1 / id > 1)": (
+        "NOT EXISTS (SELECT 1 FROM d WHERE try_divide(1, id) > 1)"
+    ),
+    "s NOT LIKE (SELECT max(n) AS m FROM d)": "s NOT LIKE (SELECT max(n) AS m FROM d)",
+    "s NOT LIKE (SELECT max(n) AS m FROM d) ESCAPE '!'": (
+        "s NOT LIKE (SELECT max(n) AS m FROM d) ESCAPE '!'"
+    ),
+    "s NOT BETWEEN (SELECT min(n) AS m FROM d) AND 'x'": (
+        "s NOT BETWEEN (SELECT min(n) AS m FROM d) AND 'x'"
+    ),
+}
+
+
+@pytest.mark.parametrize(("written", "safe"), SUBQUERIES.items())
+def test_a_subquery_of_an_expression_is_null_where_it_would_raise(written: str, safe: str) -> None:
+    guarded = guard(written, {"a": "BIGINT", "s": "STRING"}, TABLES)
+    assert (guarded.safe, guarded.error) == (safe, None)

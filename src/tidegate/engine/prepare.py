@@ -118,15 +118,15 @@ def prepare(
         + f" FROM {view})"
         for name, view in views.items()
     ]
-    if statement.ctes:
-        named.append(statement.ctes.strip()[len("WITH ") :])
+    ctes, relation = plan.safe_from or (statement.ctes, statement.relation)
+    if ctes:
+        named.append(ctes.strip()[len("WITH ") :])
     spark = next(iter(sources.values())).sparkSession
     try:
         for name, view in views.items():
             sources[name].createOrReplaceTempView(view)
         return spark.sql(
-            f"WITH {', '.join(named)} SELECT {_hint(plan)} {', '.join(columns)} "
-            f"FROM {statement.relation}"
+            f"WITH {', '.join(named)} SELECT {_hint(plan)} {', '.join(columns)} FROM {relation}"
         )
     finally:
         for view in views.values():

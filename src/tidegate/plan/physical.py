@@ -177,7 +177,8 @@ class PhysicalPlan:
     time, format version); ``plan_id`` is its hash (32 hex digits). ``settings`` are those it was
     planned with. ``guards`` are the prepared columns whose expressions can fail on a row;
     ``result_guards`` are, by their text, the expressions over closed windows that can fail, as far
-    as types are known before Spark is asked. Both are added to a plan that is to run or be shown.
+    as types are known before Spark is asked. ``safe_from`` are the WITH and FROM clauses so that
+    nothing in them raises; None: as written. All are added to a plan that is to run or be shown.
     """
 
     root: PhysicalDataSink
@@ -187,6 +188,7 @@ class PhysicalPlan:
     settings: Settings = field(default_factory=Settings)
     guards: Mapping[str, Guarded] = field(default_factory=dict)
     result_guards: Mapping[str, Guarded] = field(default_factory=dict)
+    safe_from: tuple[str, str] | None = None
 
     def nodes(self) -> tuple[PhysicalNode, ...]:
         """All nodes, the sink first."""

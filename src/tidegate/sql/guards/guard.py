@@ -14,7 +14,7 @@ types stays as it was written, so types matter: of what is not known anything is
 
 Not guarded, because nothing in SQL can be:
 
-* functions of the user's own that raise, and subqueries;
+* functions of the user's own that raise;
 * literals that are wrong for every row: patterns of dates and regular expressions, formats, names
   of charsets and time zones. They are a mistake in the statement, not in a row;
 * lack of memory: ``repeat``, ``lpad``, ``array_repeat``, ``sequence`` of a size that does not fit;
@@ -28,14 +28,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import TypeAlias
 
 from tidegate.plan.guarded import Guarded, error_literal
 from tidegate.sql.guards.guarding import Guarding
 from tidegate.sql.guards.operations import cast
 from tidegate.sql.guards.parts import Part, all_faults
+from tidegate.sql.guards.queries import guarded_query
 from tidegate.sql.guards.rules import RULES
-from tidegate.sql.guards.types import BIGINT, BOOLEAN, DOUBLE, read_type
-from tidegate.sql.source import in_brackets, read_expression
+from tidegate.sql.guards.types import BIGINT, BOOLEAN, DOUBLE, SqlType, read_type
+from tidegate.sql.source import Source, in_brackets, read, read_expression
 
 # Aggregates that cast text, after aliases are resolved, by the type that they cast it to.
 OF_NUMBERS = frozenset(
@@ -48,13 +50,17 @@ OF_WHOLE_NUMBERS = frozenset(("bitmap_construct_agg",))
 _CASTS = ((OF_NUMBERS, DOUBLE), (OF_CONDITIONS, BOOLEAN), (OF_WHOLE_NUMBERS, BIGINT))
 
 
-def guard(text: str, columns: Mapping[str, str | None]) -> Guarded:
+Tables: TypeAlias = Mapping[str, Mapping[str, str | None]]
+
+
+def guard(text: str, columns: Mapping[str, str | None], tables: Tables | None = None) -> Guarded:
     """Return an expression that never raises, and what it says of a row on which it would have.
 
     Args:
         text: one Spark SQL expression over ``columns``.
         columns: types (DDL, or as Spark calls them) by name, with or without the name of a table;
             a column that is not there, or is None, has a type that is not known.
+        tables: types of columns by table and name, for subqueries; what fails in one is NULL.
 
     >>> guard("total / parts", {"total": "BIGINT", "parts": "BIGINT"}).safe
     'try_divide(total, parts)'
@@ -62,12 +68,15 @@ def guard(text: str, columns: Mapping[str, str | None]) -> Guarded:
     Raises:
         Refusal: the text is not one expression.
     """
-    part = _part(text, columns)
+    part = _part(text, columns, tables)
     return Guarded(safe=text) if _is_plain(part) else _guarded(part)
 
 
 def guard_argument(
-    text: str, columns: Mapping[str, str | None], functions: Iterable[str]
+    text: str,
+    columns: Mapping[str, str | None],
+    functions: Iterable[str],
+    tables: Tables | None = None,
 ) -> Guarded:
     """Return ``guard`` of an argument of aggregates, which may cast it themselves.
 
@@ -78,16 +87,34 @@ def guard_argument(
         text: the argument.
         columns: as for ``guard``.
         functions: the aggregates that are given the argument.
+        tables: as for ``guard``.
     """
-    part = _part(text, columns)
+    part = _part(text, columns, tables)
     taking = set(functions)
     wanted = [kind for names, kind in _CASTS if not names.isdisjoint(taking)]
     if part.type is None or not part.type.is_text or not wanted:
-        return guard(text, columns)
+        return guard(text, columns, tables)
     made = [cast(part, kind, kind.name, part.written) for kind in wanted]
     known = " AND ".join(f"{each.text} IS NOT NULL" for each in made)
     kept = f"CASE WHEN {known} THEN {part.text} END"
     return _guarded(replace(part, text=kept, faults=part.faults + all_faults(made)))
+
+
+def guard_from(ctes: str, relation: str, tables: Tables) -> tuple[str, str]:
+    """Return the WITH clause and the FROM clause of a statement so that nothing in them raises.
+
+    What fails in a CTE, a subquery or the condition of a join is NULL.
+
+    Args:
+        ctes: the WITH clause, '' when there is none.
+        relation: the FROM clause with its joins, without the word.
+        tables: types (DDL) of columns by table and name.
+    """
+    middle = "SELECT 'from' AS tidegate_from FROM "
+    source = read(f"{ctes} {middle}{relation}")
+    guarding = _guarding(source, {}, tables)
+    before, after = guarded_query(guarding, source.tree).split(middle)
+    return before.strip(), after
 
 
 def type_of_expression(text: str, columns: Mapping[str, str | None]) -> str | None:
@@ -100,10 +127,23 @@ def type_of_expression(text: str, columns: Mapping[str, str | None]) -> str | No
     return None if kind is None else kind.ddl
 
 
-def _part(text: str, columns: Mapping[str, str | None]) -> Part:
+def _part(text: str, columns: Mapping[str, str | None], tables: Tables | None = None) -> Part:
     source = read_expression(text)
-    types = {name.lower(): read_type(kind) for name, kind in columns.items()}
-    return Guarding(source=source, columns=types, rules=RULES).part(source.tree)
+    return _guarding(source, columns, tables or {}).part(source.tree)
+
+
+def _guarding(source: Source, columns: Mapping[str, str | None], tables: Tables) -> Guarding:
+    return Guarding(
+        source=source,
+        columns=_types(columns),
+        rules=RULES,
+        query=guarded_query,
+        tables={name.lower(): _types(each) for name, each in tables.items()},
+    )
+
+
+def _types(columns: Mapping[str, str | None]) -> dict[str, SqlType | None]:
+    return {name.lower(): read_type(kind) for name, kind in columns.items()}
 
 
 def _is_plain(part: Part) -> bool:

@@ -19,6 +19,8 @@ from tidegate.sql.guards.types import SqlType
 from tidegate.sql.nodes import place_of
 from tidegate.sql.source import Source, subtree
 
+Columns: TypeAlias = Mapping[str, SqlType | None]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarding:
@@ -29,17 +31,21 @@ class Guarding:
         columns: types by name in lower case.
         rules: what is done with each kind of node; other nodes stay as they are.
         names: types of the variables of the lambdas around.
+        tables: types of columns by table and name in lower case, for the queries inside.
+        query: how a query inside is guarded.
     """
 
     source: Source
-    columns: Mapping[str, SqlType | None]
+    columns: Columns
     rules: Mapping[type[exp.Expr], Rule]
+    query: Callable[[Guarding, exp.Expr], str]
     names: Mapping[str, SqlType | None] = field(default_factory=dict)
+    tables: Mapping[str, Columns] = field(default_factory=dict)
 
     def part(self, node: exp.Expr) -> Part:
         """Return a node guarded."""
         if isinstance(node, exp.Query):
-            return Part(text=self.source.slice(node))
+            return Part(text=self.query(self, node))
         rule = self.rules.get(type(node))
         made = rule(self, node) if rule is not None else self.kept(node)
         written = "" if place_of(node) is None else self.source.slice(node)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from sqlglot import exp
 
-from tidegate.plan.guarded import DIVISION_BY_ZERO, INVALID_CAST
+from tidegate.plan.guarded import DIVISION_BY_ZERO, INVALID_ARGUMENT, INVALID_CAST
 from tidegate.sql.guards.arms import faults_until
 from tidegate.sql.guards.calls import as_wanted
 from tidegate.sql.guards.guarding import Guarding, Rule
@@ -26,6 +27,7 @@ from tidegate.sql.guards.parts import (
 )
 from tidegate.sql.guards.types import BIGINT, BOOLEAN, DOUBLE, INTERVAL, common_type
 from tidegate.sql.nodes import span_of
+from tidegate.sql.source import subtree
 
 _SYMBOLS: dict[type[exp.Expr], str] = {
     exp.Add: "+",
@@ -100,7 +102,7 @@ def _comparison(guarding: Guarding, node: exp.Expr) -> Part:
     parts = guarding.parts(node)
     operands = comparable(parts)
     if operands is None:
-        return guarding.netted(_whole(node), BOOLEAN, all_faults(parts), INVALID_CAST)
+        return _netted(guarding, node, parts, INVALID_CAST)
     made = guarding.kept(node, operands, BOOLEAN, strict=not isinstance(node, _NULL_SAFE))
     if not isinstance(node, exp.Between | exp.In):
         return made
@@ -125,7 +127,7 @@ def _pattern(guarding: Guarding, node: exp.Expr) -> Part:
     parts = guarding.parts(comparison)
     leaves = [each for each in comparison.expression.walk() if not isinstance(each, _LISTS)]
     if not all(isinstance(each, exp.Literal) for each in leaves):
-        return guarding.netted(_whole(node), BOOLEAN, all_faults(parts))
+        return _netted(guarding, node, parts, INVALID_ARGUMENT)
     made = guarding.kept(comparison, parts, BOOLEAN, strict=True)
     return made if comparison is node else _with_escape(guarding, node, made)
 
@@ -133,6 +135,13 @@ def _pattern(guarding: Guarding, node: exp.Expr) -> Part:
 def _with_escape(guarding: Guarding, node: exp.Expr, comparison: Part) -> Part:
     escape = [guarding.part(each) for each in guarding.children(node)[1:]]
     return guarding.kept(node, [comparison, *escape], BOOLEAN, strict=True)
+
+
+def _netted(guarding: Guarding, node: exp.Expr, parts: Sequence[Part], reason: str) -> Part:
+    """A comparison under a net, with its NOT; one with a query in it stays without."""
+    if any(isinstance(each, exp.Query) for each in subtree(node)):
+        return guarding.kept(node, kind=BOOLEAN)
+    return guarding.netted(_whole(node), BOOLEAN, all_faults(parts), reason)
 
 
 def _whole(node: exp.Expr) -> exp.Expr:

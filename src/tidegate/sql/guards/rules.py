@@ -194,7 +194,12 @@ def _call(guarding: Guarding, node: exp.Expr) -> Part:
     return guarded_call(call)
 
 
+def _exists(guarding: Guarding, node: exp.Expr) -> Part:
+    return guarding.kept(node, kind=BOOLEAN)
+
+
 RULES: dict[type[exp.Expr], Rule] = {
+    exp.Exists: _exists,
     exp.Column: _column,
     exp.Identifier: _column,
     exp.Literal: _literal,
