@@ -55,11 +55,15 @@ class Harness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A contender and its question; ``label`` names the line in the table."""
+    """A contender and its question; ``label`` names the line in the table.
+
+    One that is there for its answers, not for its time, need not warm up.
+    """
 
     label: str
     contender: str
     question: Question
+    warms_up: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +112,8 @@ def measure(harness: Harness, competing: Sequence[Entry]) -> dict[str, Measureme
     Java compiles what runs often on its way: a first round takes up to twice the time of a third.
     """
     for entry in competing:
-        _run(harness, entry)
+        if entry.warms_up:
+            _run(harness, entry)
     runs: dict[str, list[Measurement]] = {entry.label: [] for entry in competing}
     for round_number in range(1, harness.rounds + 1):
         for entry in competing:

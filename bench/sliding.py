@@ -34,7 +34,7 @@ def sliding(harness: Harness) -> Report:
     competing = [
         *(Entry(label=name, contender="tidegate", question=q) for name, q in questions.items()),
         *(
-            Entry(label=f"{name} batch job", contender="batch", question=q)
+            Entry(label=f"{name} batch job", contender="batch", question=q, warms_up=False)
             for name, q in questions.items()
         ),
     ]

@@ -47,13 +47,13 @@ class CaseStepper:
         self._rows: list[Row] = []
         self._side: list[SideRecord] = []
         outlets = Outlets(results=self._take_rows, side={kind: self._take_side for kind in KINDS})
-        rows = query._prepare(query._empty_sources(), keep_rows=True)
+        rows = query._prepare(query.given.empty(query.spark), keep_rows=True)
         self._stepper = Stepper(query._job(rows, outlets, partitions), checkpoint, query.spark)
 
     def batch(self, frame: DataFrame, clock_us: int) -> Outcome:
         """Run the step of the next batch on rows of the stream at a clock."""
         name = self._query.physical.query.source.name
-        sources = {**self._query._empty_sources(), name: frame}
+        sources = {**self._query.given.empty(self._query.spark), name: frame}
         rows = self._query._prepare(sources, keep_rows=True)
         return self._outcome(self._stepper.run(self._next, rows, clock_us))
 

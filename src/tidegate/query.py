@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,15 +25,14 @@ from tidegate.engine.prepare import are_conditions, prepare
 from tidegate.engine.stream import Launch, OnBatch, Run
 from tidegate.engine.user_functions import user_functions
 from tidegate.errors import ConfigError, ExecutionError, QueryError, Span
+from tidegate.given import Given
 from tidegate.io.sinks import Sink, SinkLike, as_sink
 from tidegate.plan.explain import explain_json, explain_text
 from tidegate.plan.logical import Authority, LogicalPlan
 from tidegate.plan.physical import PhysicalPlan
 from tidegate.plan.planner import plan_query
 from tidegate.plan.rules import runnable
-from tidegate.plan.schema import parse_schema
 from tidegate.plan.settings import Settings, TimeMode
-from tidegate.plan.statement import Column, Relation
 from tidegate.row_errors import is_derived, result_guards, with_guards
 from tidegate.session import local_session
 from tidegate.sql.bind import bind
@@ -74,42 +73,17 @@ def sql(  # noqa: PLR0913 - the public call; all but the statement are options b
             that Spark's analyzer finds.
         ConfigError: a setting is refused.
     """
-    sources = _sources(streams or {}, tables or {}, named)
+    given = Given.of(streams or {}, tables or {}, named)
     typed = settings if isinstance(settings, Settings) else read_settings(settings or {})
     statement = parse(text, origin)
-    session = spark or sources.session()
+    session = spark or given.session()
     functions = () if session is None else user_functions(session)
-    bound = bind(statement, sources.relations(), typed, functions)
+    bound = bind(statement, given.relations(), typed, functions)
     logical, physical = plan_query(bound, typed)
-    query = Query(logical=logical, physical=with_guards(physical), sources=sources, spark=spark)
-    if not isinstance(sources.streams.get(bound.source.name), str):
+    query = Query(logical=logical, physical=with_guards(physical), given=given, spark=spark)
+    if not isinstance(given.streams.get(bound.source.name), str):
         query.check_types()
     return query
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sources:
-    """What the names of a statement stand for."""
-
-    streams: Mapping[str, DataFrame | str]
-    tables: Mapping[str, DataFrame]
-
-    def relations(self) -> list[Relation]:
-        """Return the relations for the binder."""
-        return [
-            *(Relation(name=n, columns=_columns(n, v)) for n, v in self.streams.items()),
-            *(
-                Relation(name=n, columns=_columns(n, v), streaming=False)
-                for n, v in self.tables.items()
-            ),
-        ]
-
-    def session(self) -> SparkSession | None:
-        """Return the session of the first DataFrame."""
-        frames = [
-            v for v in (*self.streams.values(), *self.tables.values()) if not isinstance(v, str)
-        ]
-        return frames[0].sparkSession if frames else None
 
 
 class Query:
@@ -120,12 +94,12 @@ class Query:
         *,
         logical: LogicalPlan,
         physical: PhysicalPlan,
-        sources: Sources,
+        given: Given,
         spark: SparkSession | None,
     ) -> None:
         self.logical = logical
         self.physical = physical
-        self._sources = sources
+        self.given = given
         self._given_spark = spark
         self._knows_types = False
 
@@ -145,7 +119,7 @@ class Query:
             QueryError: they are not, with the smallest expression that is wrong.
             ConfigError: the setting ``event_time_field`` names what is no time.
         """
-        given = self._given(frames)
+        given = self._frames_by_name(frames)
         found = refusal(self.physical, given, next(iter(given.values())).sparkSession)
         if found is not None:
             raise found
@@ -159,7 +133,7 @@ class Query:
             QueryError: Spark's analyzer refuses an expression.
         """
         self.check_types()
-        rows = self._prepare(self._empty_sources())
+        rows = self._prepare(self.given.empty(self.spark))
         job = self._job(rows, Outlets(results=_nowhere), partitions=1)
         return final_results(rows, job).schema
 
@@ -194,7 +168,7 @@ class Query:
             StateError: the checkpoint holds the state of another query.
             ExecutionError: the engine does not run this plan yet.
         """
-        stream = self._sources.streams.get(self.physical.query.source.name)
+        stream = self.given.streams.get(self.physical.query.source.name)
         if stream is None or isinstance(stream, str) or not stream.isStreaming:
             raise ConfigError(
                 f"{self.physical.query.source.name} is not a streaming DataFrame\n\nGive one of "
@@ -206,7 +180,7 @@ class Query:
             for kind, value in (("late", late), ("error", errors))
             if value is not None
         }
-        rows = self._prepare(self._frames(), ticks=not once, keep_rows=bool(side))
+        rows = self._prepare(self.given.frames(), ticks=not once, keep_rows=bool(side))
         job = self._job(rows, _outlets(as_sink(sink), side), partitions=_parallelism(rows))
         launch = Launch(
             checkpoint=checkpoint, trigger=trigger, once=once, name=name, on_batch=on_batch
@@ -248,7 +222,7 @@ class Query:
         self, frames: Mapping[str, DataFrame], *, keep_rows: bool = False
     ) -> tuple[DataFrame, Job]:
         """Prepared rows of tables, and their job."""
-        given = {**self._frames(), **frames}
+        given = {**self.given.frames(), **frames}
         name = self.physical.query.source.name
         if name not in given or given[name].isStreaming:
             raise ConfigError(
@@ -320,7 +294,7 @@ class Query:
             with unlogged():
                 yield
         except AnalysisException as error:
-            given = self._given(frames)
+            given = self._frames_by_name(frames)
             raise refusal(self.physical, given, self.spark) or self._refused(error) from error
 
     def _refused(self, error: PySparkException) -> QueryError:
@@ -335,10 +309,6 @@ class Query:
             origin=statement.origin,
         )
 
-    def _frames(self) -> dict[str, DataFrame]:
-        streams = {n: v for n, v in self._sources.streams.items() if not isinstance(v, str)}
-        return {**streams, **self._sources.tables}
-
     def _learn_types(self, frames: Mapping[str, DataFrame]) -> None:
         """Guard expressions by the types of columns that only Spark can tell, once it is there."""
         if self._knows_types or not is_derived(self.physical):
@@ -347,50 +317,17 @@ class Query:
         types = column_types(self.physical, frames, next(iter(frames.values())).sparkSession)
         self.physical = with_guards(self.physical, types)
 
-    def _given(self, frames: Mapping[str, DataFrame] | None) -> dict[str, DataFrame]:
+    def _frames_by_name(self, frames: Mapping[str, DataFrame] | None) -> dict[str, DataFrame]:
         """The frames by name; a stream of which only the schema is known has no rows."""
-        given = {**self._frames(), **(frames or {})}
-        missing = [name for name in self._sources.streams if name not in given]
-        empty = self._empty_sources() if missing else {}
+        given = {**self.given.frames(), **(frames or {})}
+        missing = [name for name in self.given.streams if name not in given]
+        empty = self.given.empty(self.spark) if missing else {}
         return {**given, **{name: empty[name] for name in missing}}
-
-    def _empty_sources(self) -> dict[str, DataFrame]:
-        spark = self.spark
-        empty = {
-            name: spark.createDataFrame([], value if isinstance(value, str) else value.schema)
-            for name, value in self._sources.streams.items()
-        }
-        return {**empty, **self._sources.tables}
 
     @property
     def spark(self) -> SparkSession:
         """The session of the query."""
-        return self._given_spark or self._sources.session() or local_session()
-
-
-def _sources(
-    streams: Mapping[str, DataFrame | str],
-    tables: Mapping[str, DataFrame],
-    named: Mapping[str, DataFrame | str],
-) -> Sources:
-    streaming = {n: v for n, v in named.items() if isinstance(v, str) or v.isStreaming}
-    static: dict[str, Any] = {n: v for n, v in named.items() if n not in streaming}
-    if not streams and not streaming:
-        # Only tables: the statement is for batch(), and its FROM is taken as the stream.
-        streaming, static = static, {}
-    return Sources(streams={**streams, **streaming}, tables={**tables, **static})
-
-
-def _columns(name: str, value: DataFrame | str) -> tuple[Column, ...]:
-    if not isinstance(value, str):
-        return tuple(
-            Column(name=field.name, type=field.dataType.simpleString().upper())
-            for field in value.schema.fields
-        )
-    try:
-        return parse_schema(value)
-    except ValueError as error:
-        raise ConfigError(f"schema of {name}: {error}") from error
+        return self._given_spark or self.given.session() or local_session()
 
 
 def _outlets(results: Sink, side: Mapping[str, Sink]) -> Outlets:

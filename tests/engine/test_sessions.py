@@ -53,7 +53,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 @pytest.fixture
 def operator(spark: SparkSession) -> SessionOperator:
     query = query_of(spark)
-    return make_operator(query.physical, query._prepare(query._empty_sources()))
+    return make_operator(query.physical, query._prepare(query.given.empty(query.spark)))
 
 
 def query_of(spark: SparkSession):

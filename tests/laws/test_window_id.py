@@ -89,7 +89,7 @@ class Restarts:
 
     def _started(self) -> tuple[Stepper, MemorySink]:
         query, sink = self.query, MemorySink()
-        empty = query._prepare(query._empty_sources())
+        empty = query._prepare(query.given.empty(query.spark))
         job = query._job(empty, Outlets(results=sink.write), self.partitions.pop())
         return Stepper(job, str(self.checkpoint), query.spark), sink
 
