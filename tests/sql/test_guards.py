@@ -406,6 +406,14 @@ SUBQUERIES = {
     "NOT EXISTS (SELECT 1 FROM d WHERE 1 / id > 1)": (
         "NOT EXISTS (SELECT 1 FROM d WHERE try_divide(1, id) > 1)"
     ),
+    # The row outside is known by its columns; of what nobody knows nothing is written anew.
+    "EXISTS (SELECT 1 FROM d WHERE d.id = r.a)": "EXISTS (SELECT 1 FROM d WHERE d.id = r.a)",
+    "EXISTS (SELECT 1 FROM d WHERE d.n = r.a)": (
+        "EXISTS (SELECT 1 FROM d WHERE try_cast(d.n AS BIGINT) = r.a)"
+    ),
+    "EXISTS (SELECT 1 FROM d WHERE d.id = other.b / 2)": (
+        "EXISTS (SELECT 1 FROM d WHERE d.id = other.b / 2)"
+    ),
     "s NOT LIKE (SELECT max(n) AS m FROM d)": "s NOT LIKE (SELECT max(n) AS m FROM d)",
     "s NOT LIKE (SELECT max(n) AS m FROM d) ESCAPE '!'": (
         "s NOT LIKE (SELECT max(n) AS m FROM d) ESCAPE '!'"
@@ -418,5 +426,5 @@ SUBQUERIES = {
 
 @pytest.mark.parametrize(("written", "safe"), SUBQUERIES.items())
 def test_a_subquery_of_an_expression_is_null_where_it_would_raise(written: str, safe: str) -> None:
-    guarded = guard(written, {"a": "BIGINT", "s": "STRING"}, TABLES)
+    guarded = guard(written, {"a": "BIGINT", "r.a": "BIGINT", "s": "STRING"}, TABLES)
     assert (guarded.safe, guarded.error) == (safe, None)

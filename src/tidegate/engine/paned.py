@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 FEW_PANES = 1_000
 
-# Partials that one task spreads over windows and merges in less time than an exchange would take
-# (hopping, 100 K of them: job 2 in 300 ms, with an exchange between two tasks 380 ms).
+# Partials that one task spreads over windows and merges in less time than two tasks with an
+# exchange between them (hopping 60 s by 10 s, 10 K keys: 80 ms less of 800 ms a batch).
 FEW_PARTIALS = 150_000
 
 

@@ -30,7 +30,8 @@ OLDER_MANIFESTS = 10
 # State rows for which one task more is worth its start.
 ROWS_PER_TASK = 100_000
 
-# State rows that one task reads, without an exchange; two and one between them take as long.
+# State rows that one task reads, without an exchange (tumbling, 50 K of them: 40 ms less of 760 ms
+# a batch than by two tasks).
 FEW_ROWS = 75_000
 
 # By how much a batch may be larger than the one before without being short of tasks.

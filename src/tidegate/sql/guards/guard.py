@@ -113,7 +113,7 @@ def guard_from(ctes: str, relation: str, tables: Tables) -> tuple[str, str]:
     middle = "SELECT 'from' AS tidegate_from FROM "
     source = read(f"{ctes} {middle}{relation}")
     guarding = _guarding(source, {}, tables)
-    before, after = guarded_query(guarding, source.tree).split(middle)
+    before, after = guarded_query(guarding, source.tree, correlated=False).split(middle)
     return before.strip(), after
 
 

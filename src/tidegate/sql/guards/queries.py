@@ -4,7 +4,8 @@ A row of the stream has an error of its own only once FROM has made it; what fai
 has no row to name. So it is NULL, as under ``error_policy = "null"``.
 
 The condition of a join stays as it is where the types of its columns are not known: the general
-form of what can fail would turn a hash join into one that compares each row with each.
+form of what can fail would turn a hash join into one that compares each row with each. So does an
+expression of a subquery that may look at the row outside, by a name that is not known inside.
 """
 
 from __future__ import annotations
@@ -21,22 +22,27 @@ from tidegate.sql.nodes import place_of
 from tidegate.sql.source import subtree
 
 
-def guarded_query(guarding: Guarding, query: exp.Expr) -> str:
+def guarded_query(guarding: Guarding, query: exp.Expr, *, correlated: bool = True) -> str:
     """Return the text of a query in which no expression raises.
 
     Args:
         guarding: its source, its rules, and the tables of which columns are known.
         query: the query, with all that is below it.
+        correlated: whether it stands in an expression, whose columns it may name.
     """
-    rewriting = _Rewriting()
+    rewriting = _Rewriting(outside=guarding.columns if correlated else None)
     rewriting.query(guarding, query)
     return guarding.source.rewrite(query, lambda node: rewriting.texts.get(id(node)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rewriting:
-    """What expressions are written as, by the identity of their nodes."""
+    """What expressions are written as, by the identity of their nodes.
 
+    ``outside`` are the columns of the expression around; None: there is none.
+    """
+
+    outside: Columns | None
     texts: dict[int, str] = field(default_factory=dict)
 
     def query(self, guarding: Guarding, query: exp.Expr) -> Columns:
@@ -55,7 +61,7 @@ class _Rewriting:
 
     def _select(self, guarding: Guarding, select: exp.Select) -> Columns:
         columns = self._columns(guarding, select)
-        inside = replace(guarding, columns=columns, names={})
+        inside = replace(guarding, columns={**(self.outside or {}), **columns}, names={})
         given: dict[str, SqlType | None] = {}
         for item in select.expressions:
             if isinstance(item, exp.Star):
@@ -69,7 +75,7 @@ class _Rewriting:
             self._write(inside, node)
         for join in select.args.get("joins") or ():
             on = join.args.get("on")
-            if on is not None and _is_known(on, columns):
+            if on is not None and _is_known(on, inside.columns):
                 self._write(inside, on)
         return given
 
@@ -93,6 +99,8 @@ class _Rewriting:
 
     def _write(self, inside: Guarding, node: exp.Expr) -> Part:
         part = inside.part(node)
+        if self.outside is not None and not _is_known(node, inside.columns):
+            return part
         if place_of(node) is not None and part.text != inside.source.slice(node):
             self.texts[id(node)] = part.text
         return part
