@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions
 
-from tidegate.engine.frames import over
+from tidegate.engine.frames import by_reference, over
 from tidegate.engine.operator import END, INSTANCE, START, TRIGGER
 from tidegate.engine.prepare import ERROR
 from tidegate.plan.accumulators import ORDER, PlannedAccumulator, evaluation
@@ -118,7 +118,7 @@ class Finisher:
             f"timestamp_micros({START}) AS _start",
             f"timestamp_micros({END}) AS _end",
             f"md5(concat_ws('|', '{self.plan.plan_id}', {', '.join(parts)})) AS _id",
-            f"{epoch}L AS _epoch",
+            f"{by_reference(epoch, END)} AS _epoch",
         ]
         if TRIGGER in present:
             columns.append(f"timestamp_micros({TRIGGER}) AS _trigger")

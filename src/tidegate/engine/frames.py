@@ -6,10 +6,14 @@ batch spends a good part of its time there. One text for the whole chain is anal
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+# A number of a row, at hand where there is no column; not NULL.
+ROW_NUMBER = "monotonically_increasing_id()"
 
 # A view is resolved when a statement is analyzed, so the next frame may take the name.
 _VIEW = "_tidegate_frame"
@@ -30,3 +34,30 @@ def not_after(time: str, bound_us: int) -> str:
     turning the comparison back. For a few values a row of state, not for rows.
     """
     return f"CAST({time} AS DECIMAL(20, 0)) + 1BD <= {bound_us + 1}BD"
+
+
+def by_reference(value: int, beside: str) -> str:
+    """Return a BIGINT constant as Spark SQL that is not part of the generated code either.
+
+    It costs a row next to nothing, but Spark can push no comparison with it down to Parquet.
+
+    Args:
+        value: the constant.
+        beside: a BIGINT of the row; where it is NULL, so is the constant.
+    """
+    return f"array({value}L)[CAST({beside} & 0L AS INT)]"
+
+
+def is_one_of(column: str, values: Sequence[int]) -> str:
+    """Return the condition that a column of panes (BIGINT) is one of some.
+
+    A set is not part of the generated code, and Parquet can skip what is outside of it. See
+    ``STEP_CONF``.
+
+    Args:
+        column: the column.
+        values: starts of panes that are wider than a microsecond.
+    """
+    # A set of one would become an equality; the second value is on no grid of panes.
+    values = [*values, values[0] + 1] if len(values) == 1 else values
+    return f"{column} IN ({', '.join(f'{value}L' for value in values)})"

@@ -22,7 +22,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Protocol
 
 from tidegate.engine.carried import NEW, OrderedState, is_carried, ordered_state, touched
-from tidegate.engine.frames import over
+from tidegate.engine.frames import by_reference, over
 from tidegate.engine.ingest import Intake, take_in
 from tidegate.engine.observe import observed
 from tidegate.engine.operator import END, INSTANCE, START, Closed, Closing, Ingested, LateWindows
@@ -134,7 +134,7 @@ class OrderedRows:
         """Return prepared rows with their fate."""
         late = None
         if self.event_time and start.bound_us is not None:
-            late = f"{TIME} < {start.bound_us}L"
+            late = f"{TIME} < {by_reference(start.bound_us, TIME)}"
         return judge(rows, self.plan, start, fate_case(self.plan, start, late=late))
 
     def place(self, rows: DataFrame, start: BatchStart) -> DataFrame:
@@ -280,9 +280,10 @@ class OrderedOperator:
         frames = []
         if state.due:
             rows = store.read_segments(state.due, self.state_schema)
-            rows = rows.where(f"{TIME} < {closing.bound_us}L")
+            assert closing.bound_us is not None, "what is due is due by a bound"
+            rows = rows.where(f"{TIME} < {by_reference(closing.bound_us, TIME)}")
             if self.shape.event_time and closing.before_us is not None:
-                rows = rows.where(f"{TIME} >= {closing.before_us}L")
+                rows = rows.where(f"{TIME} >= {by_reference(closing.before_us, TIME)}")
             frames.append(rows.selectExpr("*", f"true AS {NEW}"))
         if state.carried:
             rows = store.read_segments(state.carried, self.state_schema)

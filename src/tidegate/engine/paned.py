@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from tidegate.engine.frames import not_after, over
+from tidegate.engine.frames import by_reference, is_one_of, not_after, over
 from tidegate.engine.ingest import Intake, take_in
 from tidegate.engine.observe import observed
 from tidegate.engine.operator import END, Closed, Closing, Ingested, LateWindows
@@ -133,18 +133,17 @@ class PaneOperator:
         first, last = self.grid.first_end_sql(PANE), self.grid.last_end_sql(PANE)
         conditions = []
         if after_us is not None:
-            first = f"greatest({first}, {self.grid.next_end(after_us)}L)"
-            # A plain range over the column lets Parquet skip row groups.
-            conditions.append(f"{PANE} > {after_us - self.grid.size_us}L")
+            first = f"greatest({first}, {by_reference(self.grid.next_end(after_us), PANE)})"
+            conditions.append(f"{PANE} > {by_reference(after_us - self.grid.size_us, PANE)}")
         if upto_us is not None:
             latest = self.grid.next_end(upto_us) - self.grid.stride_us
-            last = f"least({last}, {latest}L)"
-            conditions.append(f"{PANE} <= {upto_us - self.grid.pane_us}L")
+            last = f"least({last}, {by_reference(latest, PANE)})"
+            conditions.append(f"{PANE} <= {by_reference(upto_us - self.grid.pane_us, PANE)}")
         if not self.grid.single:
             conditions.append(f"{first} <= {last}")
         elif after_us is not None and upto_us is not None:
             panes = self._panes_due(after_us, upto_us)
-            conditions = [_is_one_of(panes)] if panes else conditions
+            conditions = [is_one_of(PANE, panes)] if panes else conditions
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         end = f"explode(sequence({first}, {last}, {self.grid.stride_us}L))"
         if self.grid.single:
@@ -154,7 +153,7 @@ class PaneOperator:
     def _windows_of(self, panes: Sequence[int]) -> str:
         """``due_windows`` of some panes of a grid on which each is one window."""
         end = self.grid.first_end_sql(PANE)
-        return f"SELECT *, {end} AS {END} FROM {{frame}} WHERE {_is_one_of(panes)}"
+        return f"SELECT *, {end} AS {END} FROM {{frame}} WHERE {is_one_of(PANE, panes)}"
 
     def _panes_due(self, after_us: int, upto_us: int) -> Sequence[int]:
         """The panes of tumbling windows with an end in ``(after_us, upto_us]``, when few."""
@@ -212,13 +211,3 @@ class PaneOperator:
 
     def _is_live(self, segment: Segment, bound_us: int | None) -> bool:
         return bound_us is None or self.grid.last_end(segment.last_us) > bound_us
-
-
-def _is_one_of(panes: Sequence[int]) -> str:
-    """The condition that a pane is one of some; a set is not part of the generated code.
-
-    So the code is the same for every batch and compiled once. See ``STEP_CONF``.
-    """
-    # A set of one would become an equality; the second value is on no grid of panes.
-    values = [*panes, panes[0] + 1] if len(panes) == 1 else panes
-    return f"{PANE} IN ({', '.join(f'{value}L' for value in values)})"

@@ -28,7 +28,7 @@ from uuid import uuid4
 from pyspark.sql import DataFrame
 
 from tidegate.engine.clock import TICK, needs_ticks
-from tidegate.engine.frames import not_after, over
+from tidegate.engine.frames import ROW_NUMBER, by_reference, not_after, over
 from tidegate.engine.panes import PANE, PaneGrid
 from tidegate.plan.accumulators import ORDER, TIME
 from tidegate.plan.guarded import Guarded, first_error
@@ -239,13 +239,16 @@ def judged_sql(columns: list[str], plan: PhysicalPlan, start: BatchStart, fate: 
 
 def clock_sql(start: BatchStart) -> str:
     """The clock of the batch as a BIGINT; NULL where only types are asked for."""
-    return "CAST(NULL AS BIGINT)" if start.clock_us is None else f"{start.clock_us}L"
+    if start.clock_us is None:
+        return "CAST(NULL AS BIGINT)"
+    return by_reference(start.clock_us, ROW_NUMBER)
 
 
 def order_sql(start: BatchStart) -> str:
     """A STRUCT that orders rows by time, then by arrival: epoch, source partition, position."""
-    # monotonically_increasing_id holds the partition and the position in it.
-    return f"named_struct('t', {TIME}, 'b', {start.epoch}L, 'i', monotonically_increasing_id())"
+    # A row number holds the partition and the position in it.
+    epoch = by_reference(start.epoch, ROW_NUMBER)
+    return f"named_struct('t', {TIME}, 'b', {epoch}, 'i', {ROW_NUMBER})"
 
 
 def fate_sql(plan: PhysicalPlan, grid: PaneGrid, start: BatchStart) -> str:
@@ -254,7 +257,7 @@ def fate_sql(plan: PhysicalPlan, grid: PaneGrid, start: BatchStart) -> str:
     A start without a bound leaves out lateness, so that the code is the same for every batch.
     """
     last_end = grid.last_end_sql(grid.pane_sql(TIME))
-    late = None if start.bound_us is None else f"{last_end} <= {start.bound_us}L"
+    late = None if start.bound_us is None else f"{last_end} <= {by_reference(start.bound_us, TIME)}"
     outside = f"{last_end} <= {TIME}" if grid.has_gaps else None
     return fate_case(plan, start, late=late, outside=outside)
 

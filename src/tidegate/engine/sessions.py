@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions
 
-from tidegate.engine.frames import not_after
+from tidegate.engine.frames import by_reference, not_after
 from tidegate.engine.ingest import Intake, take_in
 from tidegate.engine.manifest import Segment
 from tidegate.engine.observe import observed
@@ -81,7 +81,7 @@ class SessionOperator:
         assert start.bound_us is not None, "without a bound there are no suspects"
         (batch,) = ingested.segments
         due_us = start.bound_us - self.gap_us
-        suspects = store.read_segments([batch], self.state_schema).where(f"{LAST} < {due_us}L")
+        suspects = _before(store.read_segments([batch], self.state_schema), due_us)
         due = _DueSpans(spans=suspects, segments=(batch,), due_us=due_us)
         may_touch = [segment for segment in (batch, *state) if segment.last_us >= due_us]
         settled = self._settle(_suspects_name(start.epoch), due, may_touch, store)
@@ -100,9 +100,9 @@ class SessionOperator:
         due, open_ = self._due(closing, due_us), _reaching(closing.segments, due_us)
         if not due:
             return Closed(segments=open_)
-        spans = store.read_segments(due, self.state_schema).where(f"{LAST} < {due_us}L")
+        spans = _before(store.read_segments(due, self.state_schema), due_us)
         if closing.before_us is not None:
-            spans = spans.where(f"{LAST} >= {closing.before_us - self.gap_us}L")
+            spans = _from(spans, closing.before_us - self.gap_us)
         settled = self._settle(
             f"{closing.epoch}-carried",
             _DueSpans(spans=spans, segments=due, due_us=due_us),
@@ -116,7 +116,7 @@ class SessionOperator:
         ended = store.read_segments([settled.segment], self.state_schema)
         return Closed(
             segments=(*open_, *carried),
-            groups=self.shape.groups(ended.where(f"{LAST} < {due_us}L")),
+            groups=self.shape.groups(_before(ended, due_us)),
             windows=lambda: settled.ended,
             rows=(lambda: settled.ended) if self.shape.aggregated else None,
             spent=(settled.segment,),
@@ -202,9 +202,10 @@ class SessionOperator:
         near, seen = None, None
         if may_touch:
             touching = store.read_segments(may_touch, self.state_schema)
-            live = touching.where(f"{LAST} >= {due.due_us}L").select(*self.shape.keys, FIRST, LAST)
+            live = _from(touching, due.due_us).select(*self.shape.keys, FIRST, LAST)
             watched, seen = observed(live, {"next": f"min({LAST})"})
-            near = watched.where(f"{FIRST} < {due.due_us + self.gap_us}L")
+            near_us = by_reference(due.due_us + self.gap_us, FIRST)
+            near = watched.where(f"{FIRST} < {near_us}")
         goes_on = f"NOT ({not_after(LAST, due.due_us - 1)})"
         chained, numbers = observed(
             self.shape.chained(due.spans, near),
@@ -271,3 +272,13 @@ def _reaching(segments: Sequence[Segment], time_us: int) -> tuple[Segment, ...]:
 
 def _suspects_name(epoch: int) -> str:
     return f"{epoch}-suspects"
+
+
+def _before(spans: DataFrame, us: int) -> DataFrame:
+    """Spans whose last row is before a moment."""
+    return spans.where(f"{LAST} < {by_reference(us, LAST)}")
+
+
+def _from(spans: DataFrame, us: int) -> DataFrame:
+    """Spans whose last row is not before a moment."""
+    return spans.where(f"{LAST} >= {by_reference(us, LAST)}")

@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tidegate.engine.frames import by_reference
 from tidegate.engine.ingest import Intake, take_in
 from tidegate.engine.operator import Closed, Closing, Ingested, LateWindows
 from tidegate.engine.partials import KEPT, row_numbers
@@ -147,13 +148,13 @@ class SlidingOperator:
         """The condition under which no window can take a row any more; None: there is none."""
         if start.bound_us is None or self._by_clock:
             return None
-        return f"{TIME} < {self._needed_from(start.bound_us)}L"
+        return f"{TIME} < {by_reference(self._needed_from(start.bound_us), TIME)}"
 
     def _own_has_closed(self, start: BatchStart) -> str | None:
         """The condition under which a row comes too late for its own window; None: it cannot."""
         if start.bound_us is None or self._by_clock:
             return None
-        return f"{TIME} < {self._opens_from(start.bound_us)}L"
+        return f"{TIME} < {by_reference(self._opens_from(start.bound_us), TIME)}"
 
     def _due(self, closing: Closing) -> Due | None:
         """The triggers that go out now; None when by the bounds of the state there are none."""
@@ -164,15 +165,15 @@ class SlidingOperator:
         first_us = min(segment.first_us for segment in candidates)
         last_us = max(segment.last_us for segment in candidates)
         conditions = [STARTS]
-        of_this_batch = f"{ORDER}.b IN ({closing.epoch}L)"
+        of_this_batch = f"{ORDER}.b = {by_reference(closing.epoch, TIME)}"
         if self.at_once:
             conditions.append(of_this_batch)
         elif closing.bound_us is not None:
             last_us = min(last_us, self._opens_from(closing.bound_us) - 1)
-            conditions.append(f"{TIME} <= {last_us}L")
+            conditions.append(f"{TIME} <= {by_reference(last_us, TIME)}")
         if closing.before_us is not None and not (self.at_once and self._by_clock):
             from_us = self._opens_from(closing.before_us)
-            pending = f"{TIME} >= {from_us}L"
+            pending = f"{TIME} >= {by_reference(from_us, TIME)}"
             first_us = max(first_us, from_us)
             if self._by_clock and fresh:
                 # A second batch at one instant brings rows for windows that are due already.

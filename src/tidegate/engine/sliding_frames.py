@@ -27,9 +27,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions
 from pyspark.sql.types import StructField, StructType
 
+from tidegate.engine.frames import ROW_NUMBER, by_reference, is_one_of
 from tidegate.engine.partials import KEPT
 from tidegate.engine.sliding_panes import PaneRange, Parts, Range, widths
-from tidegate.engine.sliding_rows import BUCKET, STARTS, Due, Reach, Watch
+from tidegate.engine.sliding_rows import BUCKET, STARTS, Due, Reach, Watch, read_between
 from tidegate.plan.accumulators import ORDER, TIME
 
 if TYPE_CHECKING:
@@ -88,13 +89,13 @@ class FramedRows:
     ) -> DataFrame:
         parts = Parts.of(self.reach, *due.bounds)
         edges = _meeting(segments, parts.whole)
-        rows = _rows(store.read_segments(edges, self.state_schema), parts.whole)
+        rows = self._rows(edges, parts.whole, store)
         partials = self._partials(rows, due)
         shared = _meeting(segments, parts.shared)
         fresh = [segment for segment in shared if segment.level == 0]
         merged = [segment for segment in shared if segment.level > 0]
         if fresh:
-            between = _rows(store.read_segments(fresh, self.state_schema), parts.shared)
+            between = self._rows(fresh, parts.shared, store)
             partials = _with(partials, self._folded(between, self._updates(), parts.at_us))
         if merged:
             panes = store.read_segments(merged, self.state_schema).where(_of_panes(parts.panes))
@@ -113,6 +114,14 @@ class FramedRows:
     def _arguments(self) -> list[str]:
         return [argument.name for argument in self.aggregation.arguments]
 
+    def _rows(
+        self, segments: list[Segment], ranges: tuple[Range, ...], store: StateStore
+    ) -> DataFrame:
+        """Rows, not panes, with times in half-open ranges."""
+        bounds = [(each.start_us, each.end_us) for each in ranges]
+        rows = read_between(segments, bounds, store, self.state_schema)
+        return rows.where(f"{WIDTH} = 0L")
+
     def _partials(self, rows: DataFrame, due: Due) -> DataFrame:
         """Partials of rows: one for each moment, and one for each trigger that has one group."""
         asked = due.condition if self.own_group else "false"
@@ -124,7 +133,7 @@ class FramedRows:
     def _folded(self, frame: DataFrame, columns: list[Column], at_us: int) -> DataFrame:
         """One partial for each stream, at a moment that all windows share."""
         folded = frame.groupBy(*self.by).agg(*columns, _present())
-        return folded.withColumn(AT, functions.lit(at_us).cast("bigint"))
+        return folded.withColumn(AT, functions.expr(by_reference(at_us, ROW_NUMBER)))
 
     def _framed(self, partials: DataFrame, rows: DataFrame, due: Due, watch: Watch) -> DataFrame:
         """Merge, for each trigger and group, the partials that are in range."""
@@ -241,17 +250,15 @@ def _with(partials: DataFrame, more: DataFrame) -> DataFrame:
     return partials.unionByName(more, allowMissingColumns=True)
 
 
-def _rows(state: DataFrame, ranges: tuple[Range, ...]) -> DataFrame:
-    between = " OR ".join(_in(each) for each in ranges)
-    return state.where(f"{WIDTH} = 0L AND ({between})")
-
-
 def _of_panes(panes: tuple[PaneRange, ...]) -> str:
-    return " OR ".join(f"({WIDTH} = {pane.width_us}L AND {_in(pane.range)})" for pane in panes)
-
-
-def _in(range_: Range) -> str:
-    return f"({TIME} >= {range_.start_us}L AND {TIME} < {range_.end_us}L)"
+    """The condition that a state row is one of the panes, which are few."""
+    starts: dict[int, list[int]] = {}
+    for pane in panes:
+        starts.setdefault(pane.width_us, []).extend(pane.starts)
+    return " OR ".join(
+        f"({WIDTH} = {width_us}L AND {is_one_of(TIME, values)})"
+        for width_us, values in starts.items()
+    )
 
 
 def _meeting(segments: list[Segment], ranges: tuple[Range, ...]) -> list[Segment]:

@@ -5,7 +5,7 @@ All ranges are half-open, microseconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tidegate.engine.sliding_rows import Reach
@@ -47,6 +47,10 @@ class PaneRange:
     width_us: int
     range: Range
 
+    @property
+    def starts(self) -> Sequence[int]:
+        return range(self.range.start_us, self.range.end_us, self.width_us)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
@@ -85,7 +89,8 @@ class Parts:
 
 def widths(reach_us: int) -> tuple[int, ...]:
     """The widths of panes, the widest first; each is a multiple of the next."""
-    narrowest = max(1, reach_us // NARROWEST)
+    # A pane is wider than a microsecond: see ``is_one_of``.
+    narrowest = max(2, reach_us // NARROWEST)
     return tuple(narrowest * FANOUT**power for power in reversed(range(WIDTHS)))
 
 

@@ -12,13 +12,13 @@ at most two buckets: triggers and rows meet by partition and bucket, and then by
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from pyspark.sql import functions
 
-from tidegate.engine.frames import over
+from tidegate.engine.frames import by_reference, over
 from tidegate.engine.observe import observed
 from tidegate.engine.operator import END, INSTANCE, START, TRIGGER
 from tidegate.engine.partials import KEPT, whole_groups
@@ -145,6 +145,27 @@ class SlidingShape(Protocol):
         """The same of rows at hand."""
 
 
+def read_between(
+    segments: Sequence[Segment],
+    ranges: Sequence[tuple[int, int]],
+    store: StateStore,
+    schema: StructType,
+) -> DataFrame:
+    """Return the state rows of segments whose time is in one of some half-open ranges."""
+    # Of a merged segment only some pages are needed, which Parquet finds by plain constants: that
+    # is worth compiling the scan for every batch.
+    in_pages = any(segment.level > 0 for segment in segments)
+
+    def constant(value_us: int) -> str:
+        return f"{value_us}L" if in_pages else by_reference(value_us, TIME)
+
+    between = " OR ".join(
+        f"({TIME} >= {constant(start_us)} AND {TIME} < {constant(end_us)})"
+        for start_us, end_us in ranges
+    )
+    return store.read_segments(segments, schema).where(between)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedRows:
     """Rows are kept whole; a window is joined from them and aggregated, or shown as it is."""
@@ -172,9 +193,8 @@ class JoinedRows:
         self, segments: list[Segment], due: Due, store: StateStore, watch: Watch
     ) -> DataFrame:
         first_us, last_us = self.reach.span(*due.bounds)
-        rows = store.read_segments(segments, self.state_schema).where(
-            f"{TIME} >= {first_us}L AND {TIME} <= {last_us}L"
-        )
+        bounds = [(first_us, last_us + 1)]
+        rows = read_between(segments, bounds, store, self.state_schema)
         return self.windows_of(rows, due, watch)
 
     def windows_of(self, rows: DataFrame, due: Due, watch: Watch) -> DataFrame:

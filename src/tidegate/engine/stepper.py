@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 STEP_CONF = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.window.segmentTree.enabled": "true",
+    "spark.sql.window.segmentTree.minPartitionRows": "512",
     "spark.sql.optimizer.inSetConversionThreshold": "0",
     "spark.sql.optimizer.inSetSwitchThreshold": "0",
 }
