@@ -6,7 +6,7 @@ batch spends a good part of its time there. One text for the whole chain is anal
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,14 +15,21 @@ if TYPE_CHECKING:
 # A number of a row, at hand where there is no column; not NULL.
 ROW_NUMBER = "monotonically_increasing_id()"
 
-# A view is resolved when a statement is analyzed, so the next frame may take the name.
-_VIEW = "_tidegate_frame"
+# A view is resolved when a statement is analyzed, so the next frame may take its name.
+_VIEW = "_tidegate_"
 
 
 def over(frame: DataFrame, statement: str) -> DataFrame:
     """Return the frame of a statement that names ``frame`` as ``{frame}``."""
-    frame.createOrReplaceTempView(_VIEW)
-    return frame.sparkSession.sql(statement.replace("{frame}", _VIEW))
+    return over_all({"frame": frame}, statement)
+
+
+def over_all(frames: Mapping[str, DataFrame], statement: str) -> DataFrame:
+    """Return the frame of a statement that names frames of one session as ``{name}``."""
+    for name, frame in frames.items():
+        frame.createOrReplaceTempView(_VIEW + name)
+        statement = statement.replace(f"{{{name}}}", _VIEW + name)
+    return next(iter(frames.values())).sparkSession.sql(statement)
 
 
 def not_after(time: str, bound_us: int) -> str:

@@ -19,6 +19,7 @@ is its start and the columns of the accumulators are filled.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -27,14 +28,14 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions
 from pyspark.sql.types import StructField, StructType
 
-from tidegate.engine.frames import ROW_NUMBER, by_reference, is_one_of
+from tidegate.engine.frames import ROW_NUMBER, by_reference, is_one_of, over, over_all
 from tidegate.engine.partials import KEPT
 from tidegate.engine.sliding_panes import PaneRange, Parts, Range, widths
 from tidegate.engine.sliding_rows import BUCKET, STARTS, Due, Reach, Watch, read_between
 from tidegate.plan.accumulators import ORDER, TIME
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from tidegate.engine.manifest import Segment
     from tidegate.engine.state import StateStore
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 WIDTH = "_width"
 # Columns of what a frame runs over: its time; the place of a trigger, NULL where no window is asked
-# for; whether it is data and not only a question.
+# for; whether it is data and not only a question (distinct keys need no other column).
 AT, PLACE, PRESENT = "_at", "_place", "_present"
 
 
@@ -77,7 +78,7 @@ class FramedRows:
         panes = (
             in_panes.selectExpr("*", f"{TIME} - pmod({TIME}, _of_width) AS {AT}")
             .groupBy("_of_width", AT, *self.by)
-            .agg(*self._updates())
+            .agg(*map(functions.expr, self._updates()))
             .withColumnsRenamed({"_of_width": WIDTH, AT: TIME})
         )
         merged = rows.unionByName(panes, allowMissingColumns=True)
@@ -88,22 +89,22 @@ class FramedRows:
         self, segments: list[Segment], due: Due, store: StateStore, watch: Watch
     ) -> DataFrame:
         parts = Parts.of(self.reach, *due.bounds)
-        edges = _meeting(segments, parts.whole)
-        rows = self._rows(edges, parts.whole, store)
-        partials = self._partials(rows, due)
         shared = _meeting(segments, parts.shared)
         fresh = [segment for segment in shared if segment.level == 0]
         merged = [segment for segment in shared if segment.level > 0]
+        rows = self._rows(_meeting(segments, parts.whole), parts.whole, store)
+        frames, partials = {"rows": rows}, [self._partials(due)]
         if fresh:
-            between = self._rows(fresh, parts.shared, store)
-            partials = _with(partials, self._folded(between, self._updates(), parts.at_us))
+            frames["between"] = self._rows(fresh, parts.shared, store)
+            partials.append(self._folded("{between}", self._updates(), parts.at_us))
         if merged:
-            panes = store.read_segments(merged, self.state_schema).where(_of_panes(parts.panes))
-            partials = _with(partials, self._folded(panes, self._merges(), parts.at_us))
-        return self._framed(partials, rows, due, watch)
+            frames["panes"] = store.read_segments(merged, self.state_schema)
+            panes = f"SELECT * FROM {{panes}} WHERE {_of_panes(parts.panes)}"
+            partials.append(self._folded(f"({panes})", self._merges(), parts.at_us))
+        return self._windows(frames, " UNION ALL ".join(partials), due, watch)
 
     def windows_of(self, rows: DataFrame, due: Due, watch: Watch) -> DataFrame:
-        return self._framed(self._partials(rows, due), rows, due, watch)
+        return self._windows({"rows": rows}, self._partials(due), due, watch)
 
     @property
     def by(self) -> list[str]:
@@ -122,35 +123,53 @@ class FramedRows:
         rows = read_between(segments, bounds, store, self.state_schema)
         return rows.where(f"{WIDTH} = 0L")
 
-    def _partials(self, rows: DataFrame, due: Due) -> DataFrame:
+    def _partials(self, due: Due) -> str:
         """Partials of rows: one for each moment, and one for each trigger that has one group."""
         asked = due.condition if self.own_group else "false"
-        placed = rows.selectExpr("*", f"{TIME} AS {AT}", f"IF({asked}, {ORDER}, NULL) AS {PLACE}")
-        # Hardly two rows share a group here: laid out as the frames need it, they move only once.
-        laid_out = placed.repartition(*self.by) if self.by else placed
-        return laid_out.groupBy(*self.by, AT, PLACE).agg(*self._updates(), _present())
+        # Hardly two rows share a group: they move before they are grouped, and only once.
+        layout = f"/*+ REPARTITION({', '.join(self.by)}) */ " if self.by else ""
+        placed = (
+            f"SELECT {layout}*, {TIME} AS {AT}, IF({asked}, {ORDER}, NULL) AS {PLACE} FROM {{rows}}"
+        )
+        # Without new names Spark does not see that a union of partials is laid out as they are.
+        named = [f"{name} AS {name}" for name in self.by]
+        columns = ", ".join([*named, AT, PLACE, *self._updates(), f"1 AS {PRESENT}"])
+        return f"SELECT {columns} FROM ({placed}) GROUP BY {', '.join([*self.by, AT, PLACE])}"
 
-    def _folded(self, frame: DataFrame, columns: list[Column], at_us: int) -> DataFrame:
+    def _folded(self, state: str, columns: list[str], at_us: int) -> str:
         """One partial for each stream, at a moment that all windows share."""
-        folded = frame.groupBy(*self.by).agg(*columns, _present())
-        return folded.withColumn(AT, functions.expr(by_reference(at_us, ROW_NUMBER)))
+        by = ", ".join(self.by)
+        at = f"{by_reference(at_us, ROW_NUMBER)} AS {AT}"
+        folded = ", ".join([*self.by, at, f"NULL AS {PLACE}", *columns, f"1 AS {PRESENT}"])
+        return f"SELECT {folded} FROM {state}" + (f" GROUP BY {by}" if by else "")
 
-    def _framed(self, partials: DataFrame, rows: DataFrame, due: Due, watch: Watch) -> DataFrame:
+    def _windows(
+        self, frames: Mapping[str, DataFrame], partials: str, due: Due, watch: Watch
+    ) -> DataFrame:
+        """The windows of due triggers, of a statement that gives partials over some frames."""
+        if self.own_group:
+            return watch(over_all(frames, self._framed(partials)))
+        found = over_all(frames, partials)
+        asking = self._questions(found, frames["rows"], due, watch)
+        together = found.unionByName(asking, allowMissingColumns=True)
+        return over(together, self._framed("SELECT * FROM {frame}"))
+
+    def _framed(self, partials: str) -> str:
         """Merge, for each trigger and group, the partials that are in range."""
-        if not self.own_group:
-            partials = _with(partials, self._questions(partials, rows, due, watch))
         partition = f"PARTITION BY {', '.join(self.by)} " if self.by else ""
-        over = (
+        range_ = (
             f"OVER ({partition}ORDER BY {AT} RANGE BETWEEN {self.reach.lookback_us}L PRECEDING "
             f"AND {self.reach.lookahead_us}L FOLLOWING)"
         )
-        columns = self.aggregation.partial_columns
-        merged = [f"{framed(column.merge, over)} AS {column.name}" for column in columns]
-        present = [] if self.own_group else [f"count({PRESENT}) {over} AS {PRESENT}"]
-        framed_rows = partials.selectExpr(*self.by, AT, PLACE, *merged, *present)
-        asked = framed_rows.where(f"{PLACE} IS NOT NULL")
-        asked = watch(asked) if self.own_group else asked.where(f"{PRESENT} > 0")
-        return asked.selectExpr("*", *self.reach.window_columns(AT, PLACE))
+        columns = [(each.name, each.merge) for each in self.aggregation.partial_columns]
+        columns += [] if self.own_group else [(PRESENT, f"count({PRESENT})")]
+        merged = [f"{framed(merge, range_)} AS {name}" for name, merge in columns]
+        window = self.reach.window_columns(AT, PLACE)
+        asked = f"{PLACE} IS NOT NULL" + ("" if self.own_group else f" AND {PRESENT} > 0")
+        return (
+            f"SELECT *, {', '.join(window)} FROM "
+            f"(SELECT {', '.join([*self.by, AT, PLACE, *merged])} FROM ({partials})) WHERE {asked}"
+        )
 
     def _questions(self, partials: DataFrame, rows: DataFrame, due: Due, watch: Watch) -> DataFrame:
         """A row for each trigger and each group that may be in its window, without any data."""
@@ -168,17 +187,15 @@ class FramedRows:
         # A group that is in both buckets of a window has been met twice.
         return met.select(*self.by, AT, PLACE).distinct()
 
-    def _updates(self) -> list[Column]:
-        columns = self.aggregation.partial_columns
-        return [functions.expr(column.update).alias(column.name) for column in columns]
+    def _updates(self) -> list[str]:
+        return [f"{each.update} AS {each.name}" for each in self.aggregation.partial_columns]
 
-    def _merges(self) -> list[Column]:
+    def _merges(self) -> list[str]:
         # Merging may widen a type (a sum of decimals); a column keeps its first type.
+        types = {each.name: each.dataType.simpleString() for each in self.state_schema}
         return [
-            functions.expr(column.merge)
-            .cast(self.state_schema[column.name].dataType)
-            .alias(column.name)
-            for column in self.aggregation.partial_columns
+            f"CAST({each.merge} AS {types[each.name]}) AS {each.name}"
+            for each in self.aggregation.partial_columns
         ]
 
 
@@ -199,8 +216,9 @@ def framed_rows(
         own_group={key.expression.sql for key in aggregation.keys} <= set(window.partition_by),
         state_schema=rows.schema,
     )
-    partials = rows.groupBy().agg(*shape._updates(), _present()).drop(PRESENT)
-    fields = [*shape.kept(rows).schema.fields, *partials.schema.fields]
+    updates = shape._updates()
+    partials = rows.selectExpr(*updates).schema.fields if updates else []
+    fields = [*shape.kept(rows).schema.fields, *partials]
     return replace(
         shape,
         state_schema=StructType([StructField(f.name, f.dataType) for f in fields]).toNullable(),
@@ -239,15 +257,6 @@ def _aggregates() -> frozenset[str]:
     """The names of Spark's aggregates, from the list of functions that statements may call."""
     lines = files("tidegate").joinpath("sql", "spark_functions.txt").read_text("utf-8").splitlines()
     return frozenset(line.split()[0] for line in lines if line.endswith(" aggregate"))
-
-
-def _present() -> Column:
-    """Says in a frame that there is data; also, distinct keys need no other column."""
-    return functions.lit(1).alias(PRESENT)
-
-
-def _with(partials: DataFrame, more: DataFrame) -> DataFrame:
-    return partials.unionByName(more, allowMissingColumns=True)
 
 
 def _of_panes(panes: tuple[PaneRange, ...]) -> str:
