@@ -52,7 +52,8 @@ def by_reference(value: int, beside: str) -> str:
         value: the constant.
         beside: a BIGINT of the row; where it is NULL, so is the constant.
     """
-    return f"array({value}L)[CAST({beside} & 0L AS INT)]"
+    # Not ``[..]``, which raises where Spark computes the index ahead for a row that has none.
+    return f"get(array({value}L), CAST({beside} & 0L AS INT))"
 
 
 def is_one_of(column: str, values: Sequence[int]) -> str:
