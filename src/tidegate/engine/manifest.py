@@ -15,7 +15,8 @@ from tidegate.engine.report import Counts
 from tidegate.engine.watermark import Shard, WatermarkState
 from tidegate.errors import StateError
 
-MANIFEST_VERSION = 1
+# The shape of manifests and of the segments they name.
+MANIFEST_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,9 @@ So when segments are merged, besides the rows their partials per pane are writte
 a close reads the wide panes that fit, and narrow ones beside them. The batches that have not been
 merged yet, few by the merge factor, are folded from their rows.
 
-A state row is a row (see ``sliding_rows``) with ``_width`` 0, or a pane with its width; then ``_t``
-is its start and the columns of the accumulators are filled.
+A state row is a row (see ``sliding_rows``) with ``_width`` 0 and the start of the narrowest pane
+that holds it in ``_pane``, or a pane with its width; then ``_t`` is its start and the columns of
+the accumulators are filled.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ from pyspark.sql import functions
 from pyspark.sql.types import StructField, StructType
 
 from tidegate.engine.frames import ROW_NUMBER, by_reference, is_one_of, over, over_all
+from tidegate.engine.panes import PANE
 from tidegate.engine.partials import KEPT
 from tidegate.engine.sliding_panes import PaneRange, Parts, Range, widths
-from tidegate.engine.sliding_rows import BUCKET, STARTS, Due, Reach, Watch, read_between
+from tidegate.engine.sliding_rows import BUCKET, STARTS, Due, Reach, Watch
 from tidegate.plan.accumulators import ORDER, TIME
 
 if TYPE_CHECKING:
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
     from tidegate.plan.windows import Sliding
 
 WIDTH = "_width"
+# Edges of so many narrow panes are most of what the state holds: it is read whole then.
+MANY_PANES = 1000
 # Columns of what a frame runs over: its time; the place of a trigger, NULL where no window is asked
 # for; whether it is data and not only a question (distinct keys need no other column).
 AT, PLACE, PRESENT = "_at", "_place", "_present"
@@ -68,7 +72,13 @@ class FramedRows:
 
     def kept(self, placed: DataFrame) -> DataFrame:
         return placed.where(KEPT).selectExpr(
-            TIME, f"0L AS {WIDTH}", ORDER, STARTS, *self.by, *self._arguments
+            TIME,
+            f"0L AS {WIDTH}",
+            f"{TIME} - pmod({TIME}, {self._narrowest}L) AS {PANE}",
+            ORDER,
+            STARTS,
+            *self.by,
+            *self._arguments,
         )
 
     def merge(self, state: DataFrame) -> DataFrame:
@@ -112,16 +122,28 @@ class FramedRows:
         return [*self.reach.partition, *(key.name for key in self.aggregation.keys)]
 
     @property
+    def _narrowest(self) -> int:
+        return widths(self.reach.us)[-1]
+
+    @property
     def _arguments(self) -> list[str]:
         return [argument.name for argument in self.aggregation.arguments]
 
     def _rows(
         self, segments: list[Segment], ranges: tuple[Range, ...], store: StateStore
     ) -> DataFrame:
-        """Rows, not panes, with times in half-open ranges."""
-        bounds = [(each.start_us, each.end_us) for each in ranges]
-        rows = read_between(segments, bounds, store, self.state_schema)
-        return rows.where(f"{WIDTH} = 0L")
+        """Rows, not panes, of ranges that start or end on the narrowest panes where they meet."""
+        panes = [PaneRange.around(each, self._narrowest) for each in ranges]
+        if sum(len(each.starts) for each in panes) <= MANY_PANES:
+            needed = [is_one_of(PANE, each.starts) for each in panes]
+        else:
+            needed = [
+                f"{TIME} >= {by_reference(each.start_us, TIME)} "
+                f"AND {TIME} < {by_reference(each.end_us, TIME)}"
+                for each in ranges
+            ]
+        rows = store.read_segments(segments, self.state_schema)
+        return rows.where(f"{WIDTH} = 0L AND ({' OR '.join(f'({each})' for each in needed)})")
 
     def _partials(self, due: Due) -> str:
         """Partials of rows: one for each moment, and one for each trigger that has one group."""
@@ -261,12 +283,9 @@ def _aggregates() -> frozenset[str]:
 
 def _of_panes(panes: tuple[PaneRange, ...]) -> str:
     """The condition that a state row is one of the panes, which are few."""
-    starts: dict[int, list[int]] = {}
-    for pane in panes:
-        starts.setdefault(pane.width_us, []).extend(pane.starts)
+    # A set for each range, not for each width: of a set Parquet knows its least and greatest value.
     return " OR ".join(
-        f"({WIDTH} = {width_us}L AND {is_one_of(TIME, values)})"
-        for width_us, values in starts.items()
+        f"({WIDTH} = {pane.width_us}L AND {is_one_of(TIME, pane.starts)})" for pane in panes
     )
 
 

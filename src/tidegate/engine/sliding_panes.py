@@ -47,6 +47,12 @@ class PaneRange:
     width_us: int
     range: Range
 
+    @staticmethod
+    def around(range_: Range, width_us: int) -> PaneRange:
+        """The panes of a width that a range touches."""
+        start_us = floor_to(range_.start_us, width_us)
+        return PaneRange(width_us, Range(start_us, -floor_to(-range_.end_us, width_us)))
+
     @property
     def starts(self) -> Sequence[int]:
         return range(self.range.start_us, self.range.end_us, self.width_us)

@@ -1,0 +1,79 @@
+"""A batch like the one before makes Spark compile nothing: what differs is no part of the code."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import tidegate
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+START = datetime(2026, 1, 1, 10, tzinfo=UTC)
+SCHEMA = "ts TIMESTAMP, k BIGINT, v BIGINT"
+SPAN_SECONDS = 60
+# Fewer than are merged into one; by then every kind has closed windows in two batches.
+BATCHES = 7
+ALIKE_FROM = 5
+
+NUMBERS = "count(*) AS n, sum(v) AS s, first(v) AS f, window_end() AS e, emit_epoch() AS epoch"
+STATEMENTS = {
+    "tumbling": f"SELECT {NUMBERS}, k FROM r GROUP BY tumblingwindow('ss', 10), k",
+    "hopping": f"SELECT {NUMBERS}, k FROM r GROUP BY hoppingwindow('ss', 20, 10), k",
+    "cumulate": f"SELECT {NUMBERS}, k FROM r GROUP BY cumulatewindow('ss', 30, 10), k",
+    "session": f"SELECT {NUMBERS}, k FROM r GROUP BY sessionwindow('ss', 3), k",
+    "sliding at once": (
+        f"SELECT {NUMBERS}, k FROM r GROUP BY slidingwindow('ss', 10) OVER (PARTITION BY k), k"
+    ),
+    "sliding far back": (
+        f"SELECT {NUMBERS}, k FROM r GROUP BY slidingwindow('mi', 3) OVER (PARTITION BY k), k"
+    ),
+    "sliding ahead": (
+        f"SELECT {NUMBERS}, k FROM r GROUP BY slidingwindow('ss', 10, 5) OVER (PARTITION BY k), k"
+    ),
+    "sliding, several groups": f"SELECT {NUMBERS}, k FROM r GROUP BY slidingwindow('ss', 10), k",
+    "state": f"SELECT {NUMBERS} FROM r GROUP BY statewindow(v = 1, v = 5) OVER (PARTITION BY k)",
+    "count": f"SELECT {NUMBERS} FROM r GROUP BY countwindow(4) OVER (PARTITION BY k)",
+    "tumbling rows": "SELECT *, window_end() AS e FROM r GROUP BY tumblingwindow('ss', 10)",
+    "session rows": "SELECT *, window_end() AS e FROM r GROUP BY sessionwindow('ss', 3)",
+    "sliding rows": "SELECT *, window_end() AS e FROM r GROUP BY slidingwindow('ss', 5)",
+    "state rows": "SELECT * FROM r GROUP BY statewindow(v = 1, v = 5) OVER (PARTITION BY k)",
+}
+EVENT = {"event_time_field": "ts", "watermark_lag": "1s"}
+PROCESSING = {"time": "processing"}
+
+
+@pytest.mark.parametrize("settings", [EVENT, PROCESSING], ids=["event", "processing"])
+@pytest.mark.parametrize("kind", STATEMENTS)
+def test_a_batch_like_the_one_before_compiles_nothing(
+    kind: str, settings: dict[str, str], spark: SparkSession, tmp_path: Path
+) -> None:
+    query = tidegate.sql(STATEMENTS[kind], streams={"r": SCHEMA}, settings=settings, spark=spark)
+    stepper = query.stepper(checkpoint=str(tmp_path), partitions=2)
+
+    compiled, results = [], []
+    for batch in range(BATCHES):
+        start = START + timedelta(seconds=batch * SPAN_SECONDS)
+        rows = [
+            (start + timedelta(seconds=s), s % 2, s % 6) for s in range(SPAN_SECONDS) if s % 20 < 12
+        ]
+        frame = spark.createDataFrame(rows, SCHEMA)
+        before = _compiled(spark)
+        clock_us = int(start.timestamp() + SPAN_SECONDS) * 1_000_000
+        results.append(len(stepper.batch(frame, clock_us).rows))
+        compiled.append(_compiled(spark) - before)
+
+    assert results[ALIKE_FROM] > 0
+    assert compiled[ALIKE_FROM:] == [0] * (BATCHES - ALIKE_FROM), compiled
+
+
+def _compiled(spark: SparkSession) -> int:
+    """How many classes Spark has compiled from generated code in this JVM."""
+    jvm: Any = spark._jvm
+    metrics = jvm.org.apache.spark.metrics.source.CodegenMetrics
+    return int(metrics.METRIC_COMPILATION_TIME().getCount())
