@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import TYPE_CHECKING
 
-from tidegate.engine.frames import by_reference, is_one_of, not_after, over
+from tidegate.engine.frames import by_reference, is_one_of, not_after, over, over_all
 from tidegate.engine.ingest import Intake, take_in
 from tidegate.engine.observe import observed
 from tidegate.engine.operator import END, Closed, Closing, Ingested, LateWindows
@@ -104,16 +103,16 @@ class PaneOperator:
         ranges = shared_ranges((segment.first_us, segment.last_us) for segment in due)
         shared = [p for p in panes if any(first <= p <= last for first, last in ranges)]
         alone = sorted(set(panes) - set(shared))
-        parts = []
+        state = store.read_segments(due, self.state_schema)
+        frames, parts = {}, []
         if alone:
-            state = store.read_segments(due, self.state_schema)
-            parts.append(over(state, self.shape.whole(self._windows_of(alone), self.grid)))
+            frames["alone"] = state.coalesce(1) if rows <= ROWS_PER_TASK else state
+            parts.append(self.shape.whole(self._windows_of(alone, "{alone}"), self.grid))
         if shared:
-            state = store.read_segments(due, self.state_schema)
-            if sum(self._rows_within(ranges, segment) for segment in due) <= ROWS_PER_TASK:
-                state = state.coalesce(1)
-            parts.append(over(state, self.shape.groups(self._windows_of(shared), self.grid)))
-        return reduce(lambda some, more: some.unionAll(more), parts)
+            few = sum(self._rows_within(ranges, segment) for segment in due) <= ROWS_PER_TASK
+            frames["shared"] = state.coalesce(1) if few else state
+            parts.append(self.shape.groups(self._windows_of(shared, "{shared}"), self.grid))
+        return over_all(frames, " UNION ALL ".join(parts))
 
     def _rows_within(self, ranges: Sequence[tuple[int, int]], segment: Segment) -> float:
         """About how many rows of a segment are of panes in the ranges."""
@@ -150,10 +149,10 @@ class PaneOperator:
             end = self.grid.first_end_sql(PANE)
         return f"SELECT *, {end} AS {END} FROM {state}{where}"
 
-    def _windows_of(self, panes: Sequence[int]) -> str:
+    def _windows_of(self, panes: Sequence[int], state: str) -> str:
         """``due_windows`` of some panes of a grid on which each is one window."""
         end = self.grid.first_end_sql(PANE)
-        return f"SELECT *, {end} AS {END} FROM {{frame}} WHERE {is_one_of(PANE, panes)}"
+        return f"SELECT *, {end} AS {END} FROM {state} WHERE {is_one_of(PANE, panes)}"
 
     def _panes_due(self, after_us: int, upto_us: int) -> Sequence[int]:
         """The panes of tumbling windows with an end in ``(after_us, upto_us]``, when few."""
