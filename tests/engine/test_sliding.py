@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.engine.sliding_frames import framed
-from tidegate.engine.sliding_panes import Parts, widths
+from tidegate.engine import state
+from tidegate.engine.sliding_frames import FramedRows, framed
+from tidegate.engine.sliding_panes import PaneRange, Parts, widths
 from tidegate.engine.sliding_rows import Reach
 from tidegate.plan.accumulators import ACCUMULATORS
 from tidegate.query import sql
@@ -58,9 +59,26 @@ def test_panes_cover_what_is_shared_and_are_few(
     covered = sum(pane.range.end_us - pane.range.start_us for pane in panes)
     assert covered == sum(piece.end_us - piece.start_us for piece in parts.shared)
     assert len({pane.range.start_us for pane in panes}) == len(panes)
-    if widths(reach.us)[-1] > 1:
-        count = sum((p.range.end_us - p.range.start_us) // p.width_us for p in panes)
-        assert count <= 2 * (2 * 7 * 2 + 16)
+    narrowest = widths(reach.us)[-1]
+    assert narrowest > 1
+    if reach.us >= 1024 * narrowest:
+        assert sum(len(pane.starts) for pane in panes) <= 2 * (2 * 7 * 2 + 16)
+
+
+@given(lookback=lengths, lookahead=lengths, first=st.integers(-(10**8), 10**8), span=lengths)
+def test_rows_that_are_read_whole_are_in_no_pane_of_what_is_shared(
+    lookback: int, lookahead: int, first: int, span: int
+) -> None:
+    reach = Reach(lookback_us=lookback, lookahead_us=lookahead, partition=())
+    parts = Parts.of(reach, first, first + span)
+    narrowest = widths(reach.us)[-1]
+
+    for whole in parts.whole:
+        around = PaneRange.around(whole, narrowest).range
+        assert around.start_us <= whole.start_us
+        assert whole.end_us <= around.end_us
+        for shared in parts.shared:
+            assert around.end_us <= shared.start_us or shared.end_us <= around.start_us
 
 
 @pytest.mark.parametrize("name", sorted(ACCUMULATORS))
@@ -96,3 +114,37 @@ def test_rows_leave_the_state_though_no_row_ever_triggers(
         assert not outcome.rows
         kept.append((outcome.report.state_rows, outcome.report.segments))
     assert kept == [(1, 1), (2, 2), (3, 3), (3, 3), (1, 1)]
+
+
+def test_partials_of_rows_and_panes_are_laid_out_once(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As much state as is worth a shuffle: edges row by row, batches between them, merged panes.
+    monkeypatch.setattr(state, "FEW_ROWS", 0)
+    monkeypatch.setattr(state, "ROWS_PER_TASK", 10)
+    plans = []
+    windows = FramedRows.windows
+
+    def planned(self, *args):
+        frame = windows(self, *args)
+        plans.append(frame._jdf.queryExecution().executedPlan().toString())
+        return frame
+
+    monkeypatch.setattr(FramedRows, "windows", planned)
+    query = sql(
+        "SELECT k, count(*) AS n, sum(v) AS s FROM r "
+        "GROUP BY slidingwindow('mi', 20) OVER (PARTITION BY k), k",
+        streams={"r": "ts TIMESTAMP, k BIGINT, v DOUBLE"},
+        settings={"event_time_field": "ts"},
+        spark=spark,
+    )
+    stepper = query.stepper(checkpoint=str(tmp_path), partitions=2)
+    for minute in range(12):
+        moment = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=minute)
+        rows = [(moment + timedelta(seconds=s), s % 3, float(s)) for s in range(60)]
+        frame = spark.createDataFrame(rows, "ts TIMESTAMP, k BIGINT, v DOUBLE")
+        outcome = stepper.batch(frame, clock_us=from_datetime(moment))
+
+    assert {row["n"] for row in outcome.rows if row["k"] == 2} == set(range(221, 241))
+    assert plans[-1].count("Scan parquet") == 3
+    assert plans[-1].count("Exchange hashpartitioning") == 3

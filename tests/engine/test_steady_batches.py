@@ -18,8 +18,8 @@ START = datetime(2026, 1, 1, 10, tzinfo=UTC)
 SCHEMA = "ts TIMESTAMP, k BIGINT, v BIGINT"
 SPAN_SECONDS = 60
 # Fewer than are merged into one; by then every kind has closed windows in two batches.
-BATCHES = 7
-ALIKE_FROM = 5
+BATCHES = 6
+ALIKE_FROM = 4
 
 NUMBERS = "count(*) AS n, sum(v) AS s, first(v) AS f, window_end() AS e, emit_epoch() AS epoch"
 STATEMENTS = {
@@ -40,20 +40,28 @@ STATEMENTS = {
     "state": f"SELECT {NUMBERS} FROM r GROUP BY statewindow(v = 1, v = 5) OVER (PARTITION BY k)",
     "count": f"SELECT {NUMBERS} FROM r GROUP BY countwindow(4) OVER (PARTITION BY k)",
     "tumbling rows": "SELECT *, window_end() AS e FROM r GROUP BY tumblingwindow('ss', 10)",
-    "session rows": "SELECT *, window_end() AS e FROM r GROUP BY sessionwindow('ss', 3)",
     "sliding rows": "SELECT *, window_end() AS e FROM r GROUP BY slidingwindow('ss', 5)",
-    "state rows": "SELECT * FROM r GROUP BY statewindow(v = 1, v = 5) OVER (PARTITION BY k)",
 }
-EVENT = {"event_time_field": "ts", "watermark_lag": "1s"}
-PROCESSING = {"time": "processing"}
+SETTINGS = {
+    "event": {"event_time_field": "ts", "watermark_lag": "1s"},
+    "processing": {"time": "processing"},
+}
+BY_THE_CLOCK = ("tumbling", "sliding ahead")
 
 
-@pytest.mark.parametrize("settings", [EVENT, PROCESSING], ids=["event", "processing"])
-@pytest.mark.parametrize("kind", STATEMENTS)
+@pytest.mark.parametrize(
+    ("kind", "mode"),
+    [
+        *((kind, "event") for kind in STATEMENTS),
+        *((kind, "processing") for kind in BY_THE_CLOCK),
+    ],
+)
 def test_a_batch_like_the_one_before_compiles_nothing(
-    kind: str, settings: dict[str, str], spark: SparkSession, tmp_path: Path
+    kind: str, mode: str, spark: SparkSession, tmp_path: Path
 ) -> None:
-    query = tidegate.sql(STATEMENTS[kind], streams={"r": SCHEMA}, settings=settings, spark=spark)
+    query = tidegate.sql(
+        STATEMENTS[kind], streams={"r": SCHEMA}, settings=SETTINGS[mode], spark=spark
+    )
     stepper = query.stepper(checkpoint=str(tmp_path), partitions=2)
 
     compiled, results = [], []

@@ -6,7 +6,8 @@ batch spends a good part of its time there. One text for the whole chain is anal
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,6 +18,9 @@ ROW_NUMBER = "monotonically_increasing_id()"
 
 # A view is resolved when a statement is analyzed, so the next frame may take its name.
 _VIEW = "_tidegate_"
+_QUOTED_OR_NAME = re.compile(
+    r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|\{(\w+)\}""", re.DOTALL
+)
 
 
 def over(frame: DataFrame, statement: str) -> DataFrame:
@@ -28,8 +32,20 @@ def over_all(frames: Mapping[str, DataFrame], statement: str) -> DataFrame:
     """Return the frame of a statement that names frames of one session as ``{name}``."""
     for name, frame in frames.items():
         frame.createOrReplaceTempView(_VIEW + name)
-        statement = statement.replace(f"{{{name}}}", _VIEW + name)
-    return next(iter(frames.values())).sparkSession.sql(statement)
+    return next(iter(frames.values())).sparkSession.sql(_named(statement, frames))
+
+
+def _named(statement: str, names: Collection[str]) -> str:
+    """Return a statement with the views of ``{name}``; what a user quotes stays as it is.
+
+    >>> _named("SELECT '{frame}' AS `{frame}` FROM {frame}", ["frame"])
+    "SELECT '{frame}' AS `{frame}` FROM _tidegate_frame"
+    """
+
+    def view(found: re.Match[str]) -> str:
+        return _VIEW + found[1] if found[1] in names else found[0]
+
+    return _QUOTED_OR_NAME.sub(view, statement)
 
 
 def not_after(time: str, bound_us: int) -> str:
