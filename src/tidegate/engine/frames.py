@@ -48,21 +48,12 @@ def _named(statement: str, names: Collection[str]) -> str:
     return _QUOTED_OR_NAME.sub(view, statement)
 
 
-def not_after(time: str, bound_us: int) -> str:
-    """Return the condition that a time (BIGINT, Spark SQL) is not after a bound.
-
-    It is for a bound that changes from batch to batch. A BIGINT constant is part of the
-    generated code, which Spark then compiles for every batch (13 ms a stage); a DECIMAL constant is
-    handed over by reference, so the code stays the same. The addition keeps the optimizer from
-    turning the comparison back. For a few values a row of state, not for rows.
-    """
-    return f"CAST({time} AS DECIMAL(20, 0)) + 1BD <= {bound_us + 1}BD"
-
-
 def by_reference(value: int, beside: str) -> str:
-    """Return a BIGINT constant as Spark SQL that is not part of the generated code either.
+    """Return a BIGINT constant as Spark SQL that is not part of the generated code.
 
-    It costs a row next to nothing, but Spark can push no comparison with it down to Parquet.
+    It is for what changes from batch to batch. A plain constant is written into the code, which
+    Spark then compiles for every batch (13 ms a stage) and runs cold; an array is handed over by
+    reference. Spark can push no comparison with it down to Parquet.
 
     Args:
         value: the constant.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tidegate.engine.frames import by_reference, is_one_of, not_after, over, over_all
+from tidegate.engine.frames import by_reference, is_one_of, over, over_all
 from tidegate.engine.ingest import Intake, take_in
 from tidegate.engine.observe import observed
 from tidegate.engine.operator import END, Closed, Closing, Ingested, LateWindows
@@ -54,9 +54,9 @@ class PaneOperator:
         bound_us = start.bound_us
         late = partial = None
         if bound_us is not None and self.shape.late_by_pane:
-            late = not_after(self.grid.last_end_sql(PANE), bound_us)
+            late = f"{self.grid.last_end_sql(PANE)} <= {by_reference(bound_us, PANE)}"
         if bound_us is not None and not self.grid.single:
-            partial = not_after(self.grid.first_end_sql(PANE), bound_us)
+            partial = f"{self.grid.first_end_sql(PANE)} <= {by_reference(bound_us, PANE)}"
         intake = Intake(shape=self.shape, time=PANE, partial=partial, late=late)
         return take_in(placed, intake, start, store)
 

@@ -28,7 +28,7 @@ from uuid import uuid4
 from pyspark.sql import DataFrame
 
 from tidegate.engine.clock import TICK, needs_ticks
-from tidegate.engine.frames import ROW_NUMBER, by_reference, not_after, over
+from tidegate.engine.frames import ROW_NUMBER, by_reference, over
 from tidegate.engine.panes import PANE, PaneGrid
 from tidegate.plan.accumulators import ORDER, TIME
 from tidegate.plan.guarded import Guarded, first_error
@@ -293,13 +293,14 @@ def _in_the_future(plan: PhysicalPlan, start: BatchStart) -> str | None:
 
     A BIGINT that changes from batch to batch would make Spark compile the code of the rows for each
     of them, and the JVM warm it up again (130 ms of a batch of 4 M rows). So rows are compared with
-    the last full hour, and only those after it with the exact limit (see ``not_after``).
+    the last full hour, and only those after it with the exact limit (see ``by_reference``).
     """
     spec = plan.watermark.spec
     if start.clock_us is None or spec.mode is TimeMode.PROCESSING:
         return None
     limit_us = start.clock_us + spec.max_future_skew_us
-    return f"{TIME} > {floor_to(limit_us, COARSE_US, 0)}L AND NOT ({not_after(TIME, limit_us)})"
+    exact = f"{TIME} > {by_reference(limit_us, TIME)}"
+    return f"{TIME} > {floor_to(limit_us, COARSE_US, 0)}L AND {exact}"
 
 
 def _hint(plan: PhysicalPlan) -> str:

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions
 
-from tidegate.engine.frames import by_reference, not_after
+from tidegate.engine.frames import by_reference
 from tidegate.engine.ingest import Intake, take_in
 from tidegate.engine.manifest import Segment
 from tidegate.engine.observe import observed
@@ -61,7 +61,7 @@ class SessionOperator:
         placed = self.shape.place(rows, self.plan, start)
         suspect = None
         if start.bound_us is not None:
-            suspect = not_after(LAST_TIME, start.bound_us - self.gap_us - 1)
+            suspect = _ends_before(LAST_TIME, start.bound_us - self.gap_us)
         # No row is late for some of its windows and not for others, so that count has room for the
         # suspects.
         intake = Intake(shape=self.shape, time=f"IF({KEPT}, {LAST_TIME}, NULL)", partial=suspect)
@@ -206,7 +206,7 @@ class SessionOperator:
             watched, seen = observed(live, {"next": f"min({LAST})"})
             near_us = by_reference(due.due_us + self.gap_us, FIRST)
             near = watched.where(f"{FIRST} < {near_us}")
-        goes_on = f"NOT ({not_after(LAST, due.due_us - 1)})"
+        goes_on = f"NOT ({_ends_before(LAST, due.due_us)})"
         chained, numbers = observed(
             self.shape.chained(due.spans, near),
             {
@@ -276,9 +276,13 @@ def _suspects_name(epoch: int) -> str:
 
 def _before(spans: DataFrame, us: int) -> DataFrame:
     """Spans whose last row is before a moment."""
-    return spans.where(f"{LAST} < {by_reference(us, LAST)}")
+    return spans.where(_ends_before(LAST, us))
 
 
 def _from(spans: DataFrame, us: int) -> DataFrame:
     """Spans whose last row is not before a moment."""
-    return spans.where(f"{LAST} >= {by_reference(us, LAST)}")
+    return spans.where(f"NOT ({_ends_before(LAST, us)})")
+
+
+def _ends_before(last: str, us: int) -> str:
+    return f"{last} < {by_reference(us, last)}"

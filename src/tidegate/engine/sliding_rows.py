@@ -12,7 +12,7 @@ at most two buckets: triggers and rows meet by partition and bucket, and then by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -145,27 +145,6 @@ class SlidingShape(Protocol):
         """The same of rows at hand."""
 
 
-def read_between(
-    segments: Sequence[Segment],
-    ranges: Sequence[tuple[int, int]],
-    store: StateStore,
-    schema: StructType,
-) -> DataFrame:
-    """Return the state rows of segments whose time is in one of some half-open ranges."""
-    # Of a merged segment only some pages are needed, which Parquet finds by plain constants: that
-    # is worth compiling the scan for every batch.
-    in_pages = any(segment.level > 0 for segment in segments)
-
-    def constant(value_us: int) -> str:
-        return f"{value_us}L" if in_pages else by_reference(value_us, TIME)
-
-    between = " OR ".join(
-        f"({TIME} >= {constant(start_us)} AND {TIME} < {constant(end_us)})"
-        for start_us, end_us in ranges
-    )
-    return store.read_segments(segments, schema).where(between)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedRows:
     """Rows are kept whole; a window is joined from them and aggregated, or shown as it is."""
@@ -193,8 +172,13 @@ class JoinedRows:
         self, segments: list[Segment], due: Due, store: StateStore, watch: Watch
     ) -> DataFrame:
         first_us, last_us = self.reach.span(*due.bounds)
-        bounds = [(first_us, last_us + 1)]
-        rows = read_between(segments, bounds, store, self.state_schema)
+        bounds = [f"{first_us}L", f"{last_us}L"]
+        # Of a merged segment only some pages are needed, which Parquet finds by plain constants:
+        # that is worth compiling the scan for every batch.
+        if all(segment.level == 0 for segment in segments):
+            bounds = [by_reference(us, TIME) for us in (first_us, last_us)]
+        rows = store.read_segments(segments, self.state_schema)
+        rows = rows.where(f"{TIME} BETWEEN {bounds[0]} AND {bounds[1]}")
         return self.windows_of(rows, due, watch)
 
     def windows_of(self, rows: DataFrame, due: Due, watch: Watch) -> DataFrame:
