@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import doctest
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import tidegate
-from tidegate.engine import frames
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-def test_the_examples_hold() -> None:
-    found = doctest.testmod(frames)
-    assert found.attempted > 0
-    assert not found.failed
 
 
 def test_a_text_of_a_statement_that_looks_like_a_frame_stays_a_text(spark: SparkSession) -> None:

@@ -1,0 +1,20 @@
+"""The examples in docstrings hold."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+
+import pytest
+
+from docs.pages import ROOT
+
+SOURCES = sorted(path for path in (ROOT / "src").rglob("*.py") if ">>> " in path.read_text("utf-8"))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_the_examples_of_a_module_hold(path) -> None:
+    parts = path.relative_to(ROOT / "src").with_suffix("").parts
+    found = doctest.testmod(importlib.import_module(".".join(parts).removesuffix(".__init__")))
+    assert found.attempted > 0
+    assert not found.failed
