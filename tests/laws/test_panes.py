@@ -86,6 +86,19 @@ def test_the_next_end_is_the_first_end_after_a_time() -> None:
             assert grid.next_end(time) == next(end for end in ends if end > time), (window, time)
 
 
+def test_where_a_bound_leaves_a_pane_open_and_where_whole() -> None:
+    for window in WINDOWS:
+        grid = pane_grid(window)
+        panes = {t - (t - grid.offset_us) % grid.pane_us for t in range(-50, 51)}
+        ends = {pane: [end for _, end in windows_of(window, pane)] for pane in panes}
+        for pane in (pane for pane in panes if ends[pane]):
+            for bound in range(-60, 61):
+                closed = [end <= bound for end in ends[pane]]
+                case = (window, pane, bound)
+                assert (pane < grid.first_open(bound)) == all(closed), case
+                assert (pane < grid.first_whole(bound)) == any(closed), case
+
+
 STREAM = Stream(
     name="readings",
     columns=(

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import functions
+from pyspark.sql import Window, functions
 
-from tidegate.engine.frames import by_reference, over
+from tidegate.engine.frames import by_reference
 from tidegate.engine.operator import END, INSTANCE, START, TRIGGER
 from tidegate.engine.prepare import ERROR
 from tidegate.plan.accumulators import ORDER, PlannedAccumulator, evaluation
@@ -27,7 +27,7 @@ from tidegate.plan.physical import (
 from tidegate.plan.settings import ErrorPolicy
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType
 
     from tidegate.plan.physical import PhysicalPlan
@@ -57,10 +57,7 @@ class Finisher:
         """
         if self.can_fail:
             return self.results(self.closed(groups, epoch))
-        closed = self._closed(epoch, groups.columns)
-        # select("*") makes the analyzed plan part of the frame, where Spark looks for what is
-        # observed; a statement alone only names the view.
-        return over(groups, self._results(closed, groups.columns)).select("*")
+        return self._results(self._closed(groups, epoch))
 
     @property
     def can_fail(self) -> bool:
@@ -75,35 +72,33 @@ class Finisher:
         """
         error = first_error(self._guards_of_values(), self._guard_of_having())
         assert error is not None, "asked only where a result can fail"
-        closed = self._closed(epoch, groups.columns)
-        return over(groups, f"SELECT *, {error} AS {ERROR} FROM ({closed})").select("*")
+        return self._closed(groups, epoch).selectExpr("*", f"{error} AS {ERROR}")
 
     def results(self, closed: DataFrame) -> DataFrame:
         """Return the rows of the result that are no errors, from ``closed``."""
-        fine = f"SELECT * FROM {{frame}} WHERE {ERROR} IS NULL"
-        return over(closed, self._results(fine, closed.columns)).select("*")
+        return self._results(closed.where(f"{ERROR} IS NULL"))
 
-    def _closed(self, epoch: int, present: list[str]) -> str:
-        return f"SELECT {', '.join(self._closed_columns(epoch, present))} FROM {{frame}}"
+    def _closed(self, groups: DataFrame, epoch: int) -> DataFrame:
+        return groups.selectExpr(*self._closed_columns(epoch, groups.columns))
 
-    def _results(self, closed: str, present: list[str]) -> str:
+    def _results(self, closed: DataFrame) -> DataFrame:
         having = self._predicate(FilterStage.HAVING)
         if having is not None:
-            closed = f"SELECT * FROM ({closed}) WHERE {having}"
-        closed = self._limited(closed, present)
-        project = self.plan.find(PhysicalProject)
-        assert project is not None, "every plan has a projection"
-        items = ", ".join(
-            f"{self._safe(item.expression.sql)} AS {_quoted(item.name)}" for item in project.items
-        )
+            closed = closed.where(having)
+        if self.plan.query.limit is not None:
+            closed = self._limited(closed, self.plan.query.limit)
         if self.plan.query.order_by:
-            order = ", ".join(["_end", "_start", *self._order()])
             # One partition and no sampling job: an ordered result is small, or nobody would read
             # it.
-            closed = (
-                f"SELECT * FROM (SELECT /*+ REPARTITION(1) */ * FROM ({closed})) SORT BY {order}"
+            closed = closed.repartition(1).sortWithinPartitions("_end", "_start", *self._order())
+        project = self.plan.find(PhysicalProject)
+        assert project is not None, "every plan has a projection"
+        return closed.selectExpr(
+            *(
+                f"{self._safe(item.expression.sql)} AS {_quoted(item.name)}"
+                for item in project.items
             )
-        return f"SELECT {items} FROM ({closed})"
+        )
 
     @property
     def drops_rows(self) -> bool:
@@ -162,20 +157,18 @@ class Finisher:
         having = self.plan.query.having
         return None if having is None else self.guards.get(having.sql, Guarded(safe=having.sql))
 
-    def _order(self) -> list[str]:
+    def _order(self) -> list[Column]:
         return [
-            _order_sql(item, self._safe(item.expression.sql)) for item in self.plan.query.order_by
+            _ordered(functions.expr(self._safe(item.expression.sql)), item)
+            for item in self.plan.query.order_by
         ]
 
-    def _limited(self, closed: str, present: list[str]) -> str:
-        limit = self.plan.query.limit
-        if limit is None:
-            return closed
+    def _limited(self, closed: DataFrame, limit: int) -> DataFrame:
         # Without ORDER BY any rows will do; keys or arrival make it the same ones after a replay.
-        ties = [ORDER] if ORDER in present else self._keys
-        order = ", ".join([*self._order(), *ties, "_id"])
-        rank = f"row_number() OVER (PARTITION BY _id ORDER BY {order})"
-        return f"SELECT * FROM (SELECT *, {rank} AS {RANK} FROM ({closed})) WHERE {RANK} <= {limit}"
+        ties = [ORDER] if ORDER in closed.columns else self._keys
+        window = Window.partitionBy("_id").orderBy(*self._order(), *ties, "_id")
+        ranked = closed.withColumn(RANK, functions.row_number().over(window))
+        return ranked.where(f"{RANK} <= {limit}")
 
 
 def native_types(rows: DataFrame, aggregates: Iterable[Aggregate]) -> dict[str, DataType]:
@@ -195,9 +188,10 @@ def native_types(rows: DataFrame, aggregates: Iterable[Aggregate]) -> dict[str, 
     return types
 
 
-def _order_sql(item: OrderItem, sql: str) -> str:
-    direction = "DESC" if item.descending else "ASC"
-    return f"{sql} {direction} NULLS {'FIRST' if item.nulls_first else 'LAST'}"
+def _ordered(column: Column, item: OrderItem) -> Column:
+    if item.descending:
+        return column.desc_nulls_first() if item.nulls_first else column.desc_nulls_last()
+    return column.asc_nulls_first() if item.nulls_first else column.asc_nulls_last()
 
 
 def _quoted(name: str) -> str:

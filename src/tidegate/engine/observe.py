@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
@@ -36,6 +37,7 @@ def observed(
     numbers = functions.expr(f"named_struct({fields})").alias("numbers")
     watched = frame.observe(observation, numbers)
 
+    @cache
     def seen() -> dict[str, Any]:
         _await(observation)
         values: dict[str, Any] = observation.get["numbers"].asDict()
@@ -48,6 +50,8 @@ def _await(observation: Observation) -> None:
     """Wait until an action has given the numbers, where ``Observation.get`` would wait forever."""
     jvm: Any = observation._jvm
     numbers: Any = observation._jo
+    if numbers.future().isCompleted():
+        return
     scala = jvm.scala.concurrent
     patience = scala.duration.Duration.apply(PATIENCE_SECONDS, "s")
     try:

@@ -54,9 +54,9 @@ class PaneOperator:
         bound_us = start.bound_us
         late = partial = None
         if bound_us is not None and self.shape.late_by_pane:
-            late = f"{self.grid.last_end_sql(PANE)} <= {by_reference(bound_us, PANE)}"
+            late = f"{PANE} < {by_reference(self.grid.first_open(bound_us), PANE)}"
         if bound_us is not None and not self.grid.single:
-            partial = f"{self.grid.first_end_sql(PANE)} <= {by_reference(bound_us, PANE)}"
+            partial = f"{PANE} < {by_reference(self.grid.first_whole(bound_us), PANE)}"
         intake = Intake(shape=self.shape, time=PANE, partial=partial, late=late)
         return take_in(placed, intake, start, store)
 
@@ -92,25 +92,23 @@ class PaneOperator:
         and written where they are, and only those of the panes at its edges are merged.
         """
         store.set_tasks_for(due)
+        few = FEW_PARTIALS if self.shape.aggregated else FEW_ROWS
+        state = store.read_segments(due, self.state_schema, few)
         panes = self._panes_due(after_us, upto_us)
         rows = sum(segment.rows for segment in due)
-        if not panes or rows <= FEW_ROWS or not isinstance(self.shape, Partials):
-            state = store.read_segments(due, self.state_schema)
-            if self.shape.aggregated and not self.grid.single and rows <= FEW_PARTIALS:
-                state = state.coalesce(1)
+        if rows <= few or not panes or not isinstance(self.shape, Partials):
             windows = self.due_windows("{frame}", after_us, upto_us)
             return over(state, self.shape.groups(windows, self.grid))
         ranges = shared_ranges((segment.first_us, segment.last_us) for segment in due)
         shared = [p for p in panes if any(first <= p <= last for first, last in ranges)]
         alone = sorted(set(panes) - set(shared))
-        state = store.read_segments(due, self.state_schema)
         frames, parts = {}, []
         if alone:
-            frames["alone"] = state.coalesce(1) if rows <= ROWS_PER_TASK else state
+            frames["alone"] = state
             parts.append(self.shape.whole(self._windows_of(alone, "{alone}"), self.grid))
         if shared:
-            few = sum(self._rows_within(ranges, segment) for segment in due) <= ROWS_PER_TASK
-            frames["shared"] = state.coalesce(1) if few else state
+            edges = sum(self._rows_within(ranges, segment) for segment in due)
+            frames["shared"] = state.coalesce(1) if edges <= ROWS_PER_TASK else state
             parts.append(self.shape.groups(self._windows_of(shared, "{shared}"), self.grid))
         return over_all(frames, " UNION ALL ".join(parts))
 
@@ -162,7 +160,8 @@ class PaneOperator:
 
     def merge(self, segments: DataFrame, bound_us: int | None) -> DataFrame:
         if bound_us is not None:
-            segments = segments.where(f"{self.grid.last_end_sql(PANE)} > {bound_us}L")
+            first = self.grid.first_open(bound_us)
+            segments = segments.where(f"{PANE} >= {by_reference(first, PANE)}")
         return self.shape.merge(segments)
 
     def bounds(self) -> tuple[str, str]:

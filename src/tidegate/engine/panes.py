@@ -80,6 +80,16 @@ class PaneGrid:
         """The end of the last window that holds the pane: ``last_end_sql`` in plain Python."""
         return floor_to(pane_us, self.start_us, self.offset_us) + self.size_us
 
+    def first_open(self, bound_us: int) -> int:
+        """A pane from here on is in a window that ends after the bound; one before is in none."""
+        return floor_to(bound_us - self.size_us, self.start_us, self.offset_us) + self.start_us
+
+    def first_whole(self, bound_us: int) -> int:
+        """All windows of a pane from here on end after the bound; some of one before do not."""
+        if self.cumulating:
+            return bound_us - self.pane_us + 1
+        return floor_to(bound_us - self.size_us, self.start_us, self.offset_us) + self.size_us
+
 
 def pane_grid(window: PaneWindow) -> PaneGrid:
     """Return the geometry of a tumbling, hopping or cumulating window."""

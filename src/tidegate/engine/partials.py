@@ -119,8 +119,7 @@ class Partials:
 
     def kept(self, placed: DataFrame) -> DataFrame:
         columns = [column.name for column in self.aggregation.partial_columns]
-        selected = ", ".join([PANE, *self.keys, *columns])
-        return over(placed, f"SELECT {selected} FROM {{frame}} WHERE {KEPT}")
+        return placed.where(KEPT).selectExpr(PANE, *self.keys, *columns)
 
     def merge(self, state: DataFrame) -> DataFrame:
         group = ", ".join([PANE, *self.keys])
@@ -172,7 +171,7 @@ class WholeRows:
 
     def kept(self, placed: DataFrame) -> DataFrame:
         arguments = (argument.name for argument in self.aggregation.arguments)
-        return placed.where(KEPT).select(PANE, TIME, ORDER, *self.keys, *arguments)
+        return placed.where(KEPT).selectExpr(PANE, TIME, ORDER, *self.keys, *arguments)
 
     def merge(self, state: DataFrame) -> DataFrame:
         return state.coalesce(1)

@@ -94,8 +94,8 @@ class SpanPartials:
         return over(rows, f"SELECT {group}, {_named(updates)} FROM ({classified}) GROUP BY {group}")
 
     def kept(self, placed: DataFrame) -> DataFrame:
-        columns = _list(*self.keys, FIRST, f"{LAST_TIME} AS {LAST}", ROWS, *self._columns)
-        return over(placed, f"SELECT {columns} FROM {{frame}} WHERE {KEPT}")
+        columns = (*self.keys, FIRST, f"{LAST_TIME} AS {LAST}", ROWS, *self._columns)
+        return placed.where(KEPT).selectExpr(*columns)
 
     def chained(self, due: DataFrame, near: DataFrame | None) -> DataFrame:
         merges = {column.name: column.merge for column in self.aggregation.partial_columns}
@@ -116,8 +116,7 @@ class SpanPartials:
         return self.chained(spans, None).drop(SESSIONS)
 
     def groups(self, sessions: DataFrame) -> DataFrame:
-        columns = _list(*_shown(self.gap_us), *self.keys, *self._columns)
-        return over(sessions, f"SELECT {columns} FROM {{frame}}")
+        return sessions.selectExpr(*_shown(self.gap_us), *self.keys, *self._columns)
 
     @property
     def _columns(self) -> list[str]:
@@ -147,8 +146,8 @@ class SpanRows:
 
     def kept(self, placed: DataFrame) -> DataFrame:
         arguments = (argument.name for argument in self.aggregation.arguments)
-        columns = _list(*self.keys, _named({FIRST: TIME, LAST: TIME}), ORDER, *arguments)
-        return over(placed, f"SELECT {columns} FROM {{frame}} WHERE {KEPT}")
+        spans = (f"{TIME} AS {FIRST}", f"{TIME} AS {LAST}")
+        return placed.where(KEPT).selectExpr(*self.keys, *spans, ORDER, *arguments)
 
     def chained(self, due: DataFrame, near: DataFrame | None) -> DataFrame:
         session = f"OVER (PARTITION BY {_list(*self.keys, SESSION)})"

@@ -68,7 +68,8 @@ class StateStore:
         self.batch_rows: int | None = None
         self._root = f"{checkpoint.rstrip('/')}/tidegate"
         assert spark._jvm is not None, "a running session has a JVM"
-        self._jvm: Any = spark._jvm
+        # Kept: to find a class by its name again costs 3 ms.
+        self._new_path: Any = spark._jvm.org.apache.hadoop.fs.Path
         self._files = file_manager(spark, f"{self._root}/manifests")
 
     def newest(self) -> Manifest | None:
@@ -136,13 +137,18 @@ class StateStore:
             self.segment_path(name)
         )
 
-    def read_segments(self, segments: Sequence[Segment], schema: StructType) -> DataFrame:
-        """Return the partials of segments as one DataFrame with the given schema."""
+    def read_segments(
+        self, segments: Sequence[Segment], schema: StructType, few: int = FEW_ROWS
+    ) -> DataFrame:
+        """Return the partials of segments as one DataFrame with the given schema.
+
+        Up to ``few`` rows are read by one task.
+        """
         paths = [self.segment_path(segment.name) for segment in segments]
         state = self._spark.read.schema(schema).parquet(*paths)
         # In one task nothing has to be exchanged, which saves a small batch a stage.
-        few = sum(segment.rows for segment in segments) <= FEW_ROWS
-        return state.coalesce(1) if few else state
+        rows = sum(segment.rows for segment in segments)
+        return state.coalesce(1) if rows <= few else state
 
     def write_counted(
         self, name: str, level: int, state: DataFrame, bounds: tuple[str, str]
@@ -215,4 +221,4 @@ class StateStore:
         self._files.delete(self._path(*parts))
 
     def _path(self, *parts: str) -> Any:  # noqa: ANN401 - a Hadoop Path behind py4j
-        return self._jvm.org.apache.hadoop.fs.Path("/".join([self._root, *parts]))
+        return self._new_path("/".join([self._root, *parts]))
