@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
+from unittest.mock import Mock
 
 import pytest
 
 import tidegate
-from tidegate.engine import paned, state
+from tidegate.engine import paned
 from tidegate.engine.panes import shared_ranges
+from tidegate.engine.partials import Partials
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,10 +49,13 @@ def test_ranges_that_two_cover_are_shared(ranges, shared):
 def test_panes_of_one_segment_go_out_as_they_are_and_the_others_merged(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    whole = Mock(side_effect=Partials.whole, autospec=True)
+    monkeypatch.setattr(Partials, "whole", lambda *arguments: whole(*arguments))
     merged = answers(spark, tmp_path / "merged")
-    monkeypatch.setattr(paned, "FEW_ROWS", 0)
-    monkeypatch.setattr(state, "FEW_ROWS", 0)
+    assert not whole.called
+    monkeypatch.setattr(paned, "FEW_PARTIALS", 0)
     apart = answers(spark, tmp_path / "apart")
+    assert whole.call_count == 2
 
     # Seconds 0 to 10 and 20 to 30 are of one batch, 10 to 20 of both.
     assert [sorted(start for _, start in batch) for batch in merged] == [

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 
-from tidegate.engine.files import file_manager
 from tidegate.engine.manifest import Manifest, Segment
 from tidegate.engine.observe import observed
 from tidegate.errors import StateError
+from tidegate.files import file_manager, write_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -133,9 +133,7 @@ class StateStore:
 
     def write_segment(self, name: str, partials: DataFrame) -> None:
         """Write a segment, in place of what an earlier attempt at the batch left."""
-        partials.write.mode("overwrite").options(**_PARQUET_OPTIONS).parquet(
-            self.segment_path(name)
-        )
+        write_folder(partials, self.segment_path(name), format="parquet", options=_PARQUET_OPTIONS)
 
     def read_segments(
         self, segments: Sequence[Segment], schema: StructType, few: int = FEW_ROWS

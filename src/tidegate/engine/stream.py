@@ -11,9 +11,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tidegate.engine.clock import OffsetLogClock
-from tidegate.engine.files import CheaperFiles
 from tidegate.engine.stepper import Stepper
 from tidegate.errors import ExecutionError, TidegateError
+from tidegate.files import CheaperFiles
 from tidegate.time import format_time, parse_duration
 
 if TYPE_CHECKING:
@@ -210,7 +210,8 @@ def _clone(spark: SparkSession) -> SparkSession:
 
 def _in_one_task(rows: DataFrame) -> DataFrame:
     """The rows of a batch; those of one task say so, which saves an exchange."""
-    tasks = rows._jdf.queryExecution().toRdd().getNumPartitions()
+    # Spark hands over the rows of a batch as an RDD that it has planned already.
+    tasks = rows._jdf.queryExecution().analyzed().rdd().getNumPartitions()
     return rows.coalesce(1) if tasks == 1 else rows
 
 

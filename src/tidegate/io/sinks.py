@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from tidegate.errors import ConfigError
+from tidegate.files import write_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -57,7 +58,7 @@ class FileSink:
 
     def write(self, frame: DataFrame, epoch: int) -> None:
         folder = f"{self.path.rstrip('/')}/emit_epoch={epoch}"
-        frame.write.mode("overwrite").format(self.format).options(**self.options).save(folder)
+        write_folder(frame, folder, format=self.format, options=self.options)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,131 @@
+"""Folders on a local disk are made before Spark writes them, and are what Spark would make."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidegate import files
+from tidegate.files import write_folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+COMMITTER = ["_temporary", "_temporary/0", "_temporary/0/_temporary"]
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The folders that Python makes, not Spark."""
+    folders: list[Path] = []
+    make = os.mkdir
+
+    def mkdir(path: str) -> None:
+        folders.append(Path(path))
+        make(path)
+
+    monkeypatch.setattr(files.os, "mkdir", mkdir)
+    return folders
+
+
+@pytest.fixture
+def strict_umask() -> Iterator[None]:
+    """Rights for the owner alone, as a service may be started with."""
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
+
+
+def write(frame: DataFrame, folder: str, format: str = "json") -> None:
+    write_folder(frame, folder, format=format, options={})
+
+
+def rights(root: Path) -> dict[str, str]:
+    paths = [root, *root.rglob("*")]
+    names = {
+        path: "part" if path.name.lstrip(".").startswith("part") else path.name for path in paths
+    }
+    return {names[path]: stat.filemode(path.stat().st_mode) for path in paths if path != root}
+
+
+@pytest.mark.usefixtures("strict_umask")
+@pytest.mark.parametrize("scheme", ["", "file:", "file://"])
+def test_rights_and_names_are_those_of_spark(
+    spark: SparkSession, tmp_path: Path, made: list[Path], scheme: str
+) -> None:
+    rows = spark.range(3).coalesce(1)
+    rows.write.mode("overwrite").json(str(tmp_path / "theirs" / "results" / "emit_epoch=1"))
+    assert not made
+    folder = tmp_path / "ours" / "results" / "emit_epoch=1"
+    write(rows, f"{scheme}{folder}")
+    assert made == [
+        tmp_path / "ours",
+        tmp_path / "ours" / "results",
+        folder,
+        *(folder / name for name in COMMITTER),
+    ]
+    assert rights(tmp_path / "ours") == rights(tmp_path / "theirs")
+    assert stat.filemode((tmp_path / "ours").stat().st_mode) == "drwxr-xr-x"
+
+
+@pytest.mark.parametrize("format", ["parquet", "json", "csv", "orc"])
+def test_what_an_earlier_attempt_left_is_replaced(
+    spark: SparkSession, tmp_path: Path, format: str
+) -> None:
+    folder = tmp_path / "emit_epoch=1"
+    write(spark.range(5), str(folder), format)
+    write(spark.range(2), str(folder), format)
+    assert spark.read.format(format).load(str(folder)).count() == 2
+    # A process that was killed right before Spark began leaves empty folders.
+    killed = tmp_path / "emit_epoch=2"
+    (killed / COMMITTER[-1]).mkdir(parents=True)
+    write(spark.range(2), str(killed), format)
+    assert spark.read.format(format).load(str(killed)).count() == 2
+    assert not (killed / "_temporary").exists()
+
+
+def test_spark_makes_the_folders_that_are_not_on_the_local_disk_or_relative(
+    spark: SparkSession, tmp_path: Path, made: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conf = spark.sparkContext._jsc.hadoopConfiguration()
+    relative = os.path.relpath(tmp_path / "relative")
+    write(spark.range(2), relative)
+    assert spark.read.json(relative).count() == 2
+
+    default = conf.get("fs.defaultFS")
+    conf.set("fs.defaultFS", "s3a://elsewhere")
+    try:
+        assert files._local_path(spark, "/results") is None
+        assert files._local_path(spark, "file:/results") == "/results"
+    finally:
+        conf.set("fs.defaultFS", default)
+
+    assert files._local_path(spark, "hdfs://host/results") is None
+    assert files._local_path(spark, "file://host/results") is None
+    assert not made
+
+
+def test_spark_makes_the_folders_where_rights_are_in_words_or_python_may_not(
+    spark: SparkSession, tmp_path: Path, made: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conf = spark.sparkContext._jsc.hadoopConfiguration()
+    umask = conf.get("fs.permissions.umask-mode")
+    conf.set("fs.permissions.umask-mode", "u=rwx,g=rx,o=")
+    try:
+        write(spark.range(2), str(tmp_path / "words"))
+    finally:
+        conf.set("fs.permissions.umask-mode", umask)
+    assert not made
+
+    def refuse(path: str) -> None:
+        raise PermissionError(path)
+
+    monkeypatch.setattr(files.os, "mkdir", refuse)
+    write(spark.range(2), str(tmp_path / "refused"))
+    for name in ("words", "refused"):
+        assert spark.read.json(str(tmp_path / name)).count() == 2
