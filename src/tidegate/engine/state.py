@@ -136,17 +136,17 @@ class StateStore:
         write_folder(partials, self.segment_path(name), format="parquet", options=_PARQUET_OPTIONS)
 
     def read_segments(
-        self, segments: Sequence[Segment], schema: StructType, few: int = FEW_ROWS
+        self, segments: Sequence[Segment], schema: StructType, few: int | None = None
     ) -> DataFrame:
         """Return the partials of segments as one DataFrame with the given schema.
 
-        Up to ``few`` rows are read by one task.
+        Up to ``few`` rows, ``FEW_ROWS`` when not said otherwise, are read by one task.
         """
         paths = [self.segment_path(segment.name) for segment in segments]
         state = self._spark.read.schema(schema).parquet(*paths)
         # In one task nothing has to be exchanged, which saves a small batch a stage.
         rows = sum(segment.rows for segment in segments)
-        return state.coalesce(1) if rows <= few else state
+        return state.coalesce(1) if rows <= (FEW_ROWS if few is None else few) else state
 
     def write_counted(
         self, name: str, level: int, state: DataFrame, bounds: tuple[str, str]
