@@ -55,9 +55,11 @@ def rights(root: Path) -> dict[str, str]:
 
 @pytest.mark.usefixtures("strict_umask")
 @pytest.mark.parametrize("scheme", ["", "file:", "file://"])
+@pytest.mark.parametrize("group", [0, stat.S_ISGID])
 def test_rights_and_names_are_those_of_spark(
-    spark: SparkSession, tmp_path: Path, made: list[Path], scheme: str
+    spark: SparkSession, tmp_path: Path, made: list[Path], scheme: str, group: int
 ) -> None:
+    tmp_path.chmod(0o755 | group)
     rows = spark.range(3).coalesce(1)
     rows.write.mode("overwrite").json(str(tmp_path / "theirs" / "results" / "emit_epoch=1"))
     assert not made
@@ -70,7 +72,8 @@ def test_rights_and_names_are_those_of_spark(
         *(folder / name for name in COMMITTER),
     ]
     assert rights(tmp_path / "ours") == rights(tmp_path / "theirs")
-    assert stat.filemode((tmp_path / "ours").stat().st_mode) == "drwxr-xr-x"
+    expected = "drwxr-sr-x" if group else "drwxr-xr-x"
+    assert stat.filemode((tmp_path / "ours").stat().st_mode) == expected
 
 
 @pytest.mark.parametrize("format", ["parquet", "json", "csv", "orc"])

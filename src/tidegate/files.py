@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -70,8 +71,9 @@ def _make_folders(spark: SparkSession, folder: str) -> bool:
     try:
         for path in reversed(missing):
             os.mkdir(path)
-            # Hadoop sets them too: its umask goes before that of the process.
-            os.chmod(path, rights)
+            # Hadoop sets them too: its umask goes before that of the process. A group that is
+            # handed down stays.
+            os.chmod(path, rights | os.stat(path).st_mode & stat.S_ISGID)
     except OSError:
         return False
     return True
