@@ -92,8 +92,19 @@ def test_what_an_earlier_attempt_left_is_replaced(
     assert not (killed / "_temporary").exists()
 
 
+def test_a_way_through_a_link_and_back_leads_where_spark_goes(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "elsewhere" / "deep").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere" / "deep")
+    for count in (5, 2):
+        write(spark.range(count), f"{tmp_path}/link/../results")
+    assert spark.read.json(str(tmp_path / "results")).count() == 2
+    assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["deep"]
+
+
 def test_spark_makes_the_folders_that_are_not_on_the_local_disk_or_relative(
-    spark: SparkSession, tmp_path: Path, made: list[Path], monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, made: list[Path]
 ) -> None:
     conf = spark.sparkContext._jsc.hadoopConfiguration()
     relative = os.path.relpath(tmp_path / "relative")

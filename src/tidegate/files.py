@@ -1,7 +1,7 @@
 """Writing files on a local disk without starting a process for each.
 
 Hadoop without its native library starts ``chmod`` or ``readlink`` for each file and folder that it
-makes on a local disk, 5 ms each; a small batch would spend a third of its time there.
+makes on a local disk, 5 ms each; a small batch would spend a good part of its time there.
 
 * Of Spark's two managers of checkpoint files the default one starts ten processes for each file
   that it puts in place; the other one, which renames by the file system itself, starts two. On a
@@ -53,7 +53,10 @@ def _local_path(spark: SparkSession, folder: str) -> str | None:
     if found is None or os.name != "posix":
         return None
     # Without a scheme the path is one of the default file system.
-    return found[2] if found[1] or _hadoop(spark, "fs.defaultFS").startswith("file:") else None
+    if not found[1] and not _hadoop(spark, "fs.defaultFS").startswith("file:"):
+        return None
+    # Hadoop resolves ``..`` by the text alone, too: both must mean the same folder.
+    return os.path.normpath(found[2])
 
 
 def _make_folders(spark: SparkSession, folder: str) -> bool:
