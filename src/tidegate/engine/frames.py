@@ -25,7 +25,11 @@ _QUOTED_OR_NAME = re.compile(
 
 
 def over(frame: DataFrame, statement: str) -> DataFrame:
-    """Return the frame of a statement that names ``frame`` as ``{frame}``."""
+    """Return the frame of a statement that names ``frame`` as ``{frame}``.
+
+    What is observed of ``frame`` comes only when a call of a DataFrame follows: a statement alone
+    names a view, into which Spark does not look for it.
+    """
     return over_all({"frame": frame}, statement)
 
 
