@@ -19,6 +19,8 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.numRecentProgressUpdates": "1000",
+    # All contenders share Spark's cache of compiled classes; its 100 are too few for three.
+    "spark.sql.codegen.cache.maxEntries": "1000",
     # Spark's own operator at its best here; see "How Spark is tuned" in README.md.
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",

@@ -19,6 +19,9 @@ _DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
+    # Classes that Spark keeps compiled. A step needs up to 75, and Spark's 100 are four parts of
+    # 25, chosen by hash: one part too small compiles its classes again in every batch.
+    "spark.sql.codegen.cache.maxEntries": "1000",
 }
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
