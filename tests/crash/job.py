@@ -1,12 +1,20 @@
-"""The query that the crash test kills: run as ``python -m tests.crash.job FOLDER``."""
+"""The query that the crash test kills: ``python -m tests.crash.job FOLDER EPOCH POINT..``.
+
+One process for all points, since starting Spark is most of what it costs: the query of
+``FOLDER/POINT`` comes as far as its point and waits there, then that of the next point starts. At
+the last one the process is killed, and with it every query just where it is.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
+from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 import tidegate as tg
+from tidegate.engine import faults
 from tidegate.io.sinks import FileSink
 
 if TYPE_CHECKING:
@@ -37,5 +45,37 @@ def run(spark: SparkSession, folder: Path) -> tg.Run:
     return run
 
 
+class Killer:
+    """Stands for ``os`` where a fault point kills: holds each query there until the last is."""
+
+    environ = os.environ
+    getpid = staticmethod(os.getpid)
+
+    def __init__(self) -> None:
+        self.reached = Event()
+        self.hold = True
+
+    def kill(self, pid: int, signal: int) -> None:
+        """Kill the process, or tell that a query is where it is to be killed, and keep it there."""
+        if not self.hold:
+            os.kill(pid, signal)
+        self.reached.set()
+        Event().wait()
+
+
+def run_to_the_kill(spark: SparkSession, folder: Path, epoch: str, points: list[str]) -> None:
+    """Bring a query to each of the points, then die."""
+    killer = Killer()
+    faults.os = killer  # type: ignore[assignment, attr-defined]
+    for point in points:
+        os.environ["TIDEGATE_FAULT"] = f"{point}:{epoch}"
+        killer.hold = point != points[-1]
+        killer.reached.clear()
+        Thread(target=run, args=(spark, folder / point), daemon=True).start()
+        # One that never comes there is told by the process that waits for this one to be killed.
+        if not killer.reached.wait(timeout=60):
+            sys.exit(f"{point} was not reached")
+
+
 if __name__ == "__main__":
-    run(tg.local_session(cores=1), Path(sys.argv[1]))
+    run_to_the_kill(tg.local_session(cores=1), Path(sys.argv[1]), sys.argv[2], sys.argv[3:])

@@ -25,14 +25,25 @@ ROOT = Path(__file__).parents[2]
 # A JVM that is killed after three batches does not live to see code that is compiled well.
 SHORT_LIVED = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}
 
-# Each batch closes a window and has a late row (from the third on), so that every write happens in
-# epoch 2.
+# The epoch in which queries are killed: it closes a window and has a late row, so that every write
+# happens in it.
+KILLED = 2
 BATCHES = (
     [("00:00:01", "ann", 1), ("00:00:12", "bob", 2)],
     [("00:00:22", "ann", 3), ("00:00:31", "bob", 4), ("00:00:14", "cy", 5)],
     [("00:00:45", "ann", 6), ("00:00:02", "ann", 7), ("00:00:33", "bob", 8)],
     [("00:01:20", "ann", 9), ("00:00:05", "bob", 10)],
 )
+
+WRITTEN = {
+    "before_segment": [],
+    "after_segment": ["segment"],
+    "after_results": ["segment", "results"],
+    "after_side_output": ["segment", "results", "late"],
+    "after_merge": ["segment", "results", "late"],
+    "after_manifest": ["segment", "results", "late", "manifest"],
+    "after_clean_up": ["segment", "results", "late", "manifest"],
+}
 
 
 @pytest.fixture(scope="module")
@@ -44,23 +55,34 @@ def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
     return answers(folder)
 
 
-@pytest.mark.parametrize("point", FAULT_POINTS)
-def test_a_killed_query_gives_the_results_of_an_undisturbed_one(
-    point: str, undisturbed: Answers, spark: SparkSession, tmp_path: Path
-) -> None:
-    write_input(tmp_path)
-    killed = subprocess.run(
-        [sys.executable, "-m", "tests.crash.job", str(tmp_path)],
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with one for each fault point, where a query was killed there."""
+    folder = tmp_path_factory.mktemp("killed")
+    for point in FAULT_POINTS:
+        (folder / point).mkdir()
+        write_input(folder / point)
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.crash.job", str(folder), str(KILLED), *FAULT_POINTS],
         cwd=ROOT,
-        env={**os.environ, **SHORT_LIVED, "TIDEGATE_FAULT": f"{point}:2"},
+        env={**os.environ, **SHORT_LIVED},
         capture_output=True,
         check=False,
-        timeout=180,
+        timeout=300,
     )
-    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
-    assert answers(tmp_path) != undisturbed, "it was killed before it was through"
-    job.run(spark, tmp_path)
-    assert answers(tmp_path) == undisturbed
+    assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
+    return folder
+
+
+@pytest.mark.parametrize("point", FAULT_POINTS)
+def test_a_killed_query_gives_the_results_of_an_undisturbed_one(
+    point: str, undisturbed: Answers, spark: SparkSession, killed: Path
+) -> None:
+    folder = killed / point
+    assert answers(folder) != undisturbed, "it was killed before it was through"
+    assert written(folder) == WRITTEN[point], "it was killed where it was to be"
+    job.run(spark, folder)
+    assert answers(folder) == undisturbed
 
 
 Answers = dict[str, Counter[str]]
@@ -89,3 +111,15 @@ def answers(folder: Path) -> Answers:
             rows = (json.dumps({**line, "processing_time": None}) for line in lines)
             found.setdefault(name, Counter()).update(rows)
     return found
+
+
+def written(folder: Path) -> list[str]:
+    """What the killed batch has written, in order."""
+    state = folder / "checkpoint" / "tidegate"
+    writes = {
+        "segment": state / "segments" / str(KILLED),
+        "results": folder / "out" / f"emit_epoch={KILLED}" / "_SUCCESS",
+        "late": folder / "late" / f"emit_epoch={KILLED}" / "_SUCCESS",
+        "manifest": state / "manifests" / f"{KILLED}.json",
+    }
+    return [name for name, path in writes.items() if path.exists()]
