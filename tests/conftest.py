@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from interpreted import interpreting
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -28,3 +30,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     )
     yield session
     session.stop()
+
+
+@pytest.fixture
+def interpreted(spark: SparkSession) -> Iterator[SparkSession]:
+    """The session without generated code, which takes long to compile where a query is run once."""
+    with interpreting(spark):
+        yield spark

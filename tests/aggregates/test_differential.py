@@ -14,7 +14,6 @@ import tidegate
 from tidegate.plan.accumulator_table import ACCUMULATORS, DISTINCT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
@@ -115,21 +114,6 @@ def random_calls(chance: random.Random) -> list[tuple[str, str]]:
 
 def test_every_entry_of_the_table_is_drawn() -> None:
     assert ARGUMENTS.keys() | {"theta_union_agg"} == ACCUMULATORS.keys()
-
-
-@pytest.fixture
-def interpreted(spark: SparkSession) -> Iterator[SparkSession]:
-    """Without code made for each query: for this many aggregates that takes long."""
-    settings = {
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    }
-    before = {name: spark.conf.get(name) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    yield spark
-    for name, value in before.items():
-        spark.conf.set(name, str(value))
 
 
 @pytest.mark.parametrize("seed", [1, 2])

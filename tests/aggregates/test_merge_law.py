@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession, functions
 
+from interpreted import interpreting
 from tidegate.plan.accumulator_table import ACCUMULATORS, DISTINCT, IGNORE_NULLS, TYPED
 from tidegate.plan.accumulators import (
     PlannedAccumulator,
@@ -180,17 +181,8 @@ def test_every_entry_of_the_table_is_called() -> None:
 @pytest.fixture(scope="module")
 def interpreted(spark: SparkSession) -> Iterator[SparkSession]:
     """Without code made for each query: for this many aggregates that takes long."""
-    settings = {
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.sql.adaptive.enabled": "false",
-    }
-    before = {name: spark.conf.get(name) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    yield spark
-    for name, value in before.items():
-        spark.conf.set(name, str(value))
+    with interpreting(spark, {"spark.sql.adaptive.enabled": "false"}):
+        yield spark
 
 
 @pytest.fixture(scope="module")

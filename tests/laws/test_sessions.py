@@ -40,8 +40,8 @@ LAWS = {
 
 @pytest.mark.parametrize("name", LAWS)
 def test_sessions_are_those_of_the_oracle(
-    name: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    name: str, interpreted: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Every third segment is merged, so that sessions are made of merged spans too.
     monkeypatch.setattr("tidegate.engine.step.MERGE_FACTOR", 3)
-    check(LAWS[name], SparkRuns(spark=spark).factory())
+    check(LAWS[name], SparkRuns(spark=interpreted).factory())

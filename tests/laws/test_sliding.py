@@ -54,8 +54,8 @@ LAWS = {
 
 @pytest.mark.parametrize("name", LAWS)
 def test_frames_and_whole_rows_give_what_the_oracle_gives(
-    name: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    name: str, interpreted: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Every second segment is merged, so that windows are made of panes too.
     monkeypatch.setattr("tidegate.engine.step.MERGE_FACTOR", 2)
-    check(LAWS[name], SparkRuns(spark=spark).factory())
+    check(LAWS[name], SparkRuns(spark=interpreted).factory())

@@ -45,14 +45,14 @@ LAWS = {
 
 @pytest.mark.parametrize("name", LAWS)
 def test_windows_by_the_order_of_rows_are_those_of_the_oracle(
-    name: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    name: str, interpreted: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Waiting rows are merged as soon as two batches have brought some, and what is carried is
     # appended to its log however small that is.
     monkeypatch.setattr("tidegate.engine.step.MERGE_FACTOR", 2)
     monkeypatch.setattr("tidegate.engine.carried.SMALL_ROWS", 0)
     monkeypatch.setattr("tidegate.engine.carried.SMALL_TIMES", 0)
-    check(LAWS[name], SparkRuns(spark=spark).factory())
+    check(LAWS[name], SparkRuns(spark=interpreted).factory())
 
 
 @pytest.mark.parametrize("name", LAWS)

@@ -107,8 +107,9 @@ def _killed(*_: object) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_two_windows_share_an_id_and_a_replay_gives_the_same_ones(
-    kind: str, spark: SparkSession, tmp_path: Path
+    kind: str, interpreted: SparkSession, tmp_path: Path
 ) -> None:
+    spark = interpreted
     statement, named_by = KINDS[kind]
     settings = {} if kind == "count by the clock" else EVENT_TIME
     query = tidegate.sql(statement, streams={"r": SCHEMA}, settings=settings, spark=spark)
