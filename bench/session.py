@@ -19,7 +19,7 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.numRecentProgressUpdates": "1000",
-    # All contenders share Spark's cache of compiled classes; its 100 are too few for three.
+    # All contenders share Spark's cache of compiled classes: none pushes out another's.
     "spark.sql.codegen.cache.maxEntries": "1000",
     # Spark's own operator at its best here; see "How Spark is tuned" in README.md.
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,

@@ -19,8 +19,8 @@ _DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    # Classes that Spark keeps compiled. A step needs up to 75, and Spark's 100 are four parts of
-    # 25, chosen by hash: one part too small compiles its classes again in every batch.
+    # Classes that Spark keeps compiled. A query has up to 100, and Spark keeps four parts of 25,
+    # chosen by hash: where one is too small, its classes are compiled again in every batch.
     "spark.sql.codegen.cache.maxEntries": "1000",
 }
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-# A JVM of a few batches does not live to see code that is compiled well.
-SHORT_LIVED = {**os.environ, "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}
+from short_lived import SHORT_LIVED
 
 PIPELINE = """\
 [pipeline]

@@ -72,9 +72,9 @@ def run_to_the_kill(spark: SparkSession, folder: Path, epoch: str, points: list[
         killer.hold = point != points[-1]
         killer.reached.clear()
         Thread(target=run, args=(spark, folder / point), daemon=True).start()
-        # One that never comes there is told by the process that waits for this one to be killed.
-        if not killer.reached.wait(timeout=60):
-            sys.exit(f"{point} was not reached")
+        if not killer.reached.wait(timeout=120):
+            print(f"{point} was not reached", file=sys.stderr, flush=True)
+            os._exit(1)  # threads of Spark's that are held would keep the process
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from short_lived import SHORT_LIVED
 from tidegate.engine.faults import FAULT_POINTS
 
 from . import job
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
-
-# A JVM that is killed after three batches does not live to see code that is compiled well.
-SHORT_LIVED = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}
 
 # The epoch in which queries are killed: it closes a window and has a late row, so that every write
 # happens in it.
@@ -65,10 +63,10 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ended = subprocess.run(
         [sys.executable, "-m", "tests.crash.job", str(folder), str(KILLED), *FAULT_POINTS],
         cwd=ROOT,
-        env={**os.environ, **SHORT_LIVED},
+        env=SHORT_LIVED,
         capture_output=True,
         check=False,
-        timeout=300,
+        timeout=600,
     )
     assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
     return folder

@@ -11,8 +11,9 @@ from pathlib import Path
 from queue import Queue
 from typing import TYPE_CHECKING
 
+from short_lived import SHORT_LIVED
+
 from . import clock_job
-from .test_crash import SHORT_LIVED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +34,7 @@ def test_a_tick_that_was_killed_before_its_commit_closes_the_same_windows_again(
     killed = subprocess.run(
         [sys.executable, "-m", "tests.crash.clock_job", str(tmp_path), str(len(NAMES))],
         cwd=ROOT,
-        env={**os.environ, **SHORT_LIVED},
+        env=SHORT_LIVED,
         capture_output=True,
         check=False,
         timeout=120,
