@@ -1,7 +1,7 @@
 import json
+import os
 import subprocess
 import sys
-import time
 
 import pytest
 from click.testing import CliRunner
@@ -176,9 +176,11 @@ def test_check_and_explain_answer_in_under_a_second_and_leave_spark_alone(comman
     )
 
     def seconds():
-        started = time.perf_counter()
+        before = os.times()
         subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
-        return time.perf_counter() - started
+        after = os.times()
+        user = after.children_user - before.children_user
+        return user + after.children_system - before.children_system
 
-    # The quickest of a few: the machine may be busy with something else.
+    # The time of the processor, and the least of a few: the machine may be busy with other things.
     assert min(seconds() for _ in range(5)) < 1
