@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tidegate.java import ensure_java
 
@@ -50,4 +50,17 @@ def local_session(cores: str | int = "*", options: Mapping[str, str] | None = No
     settings[JAVA_OPTIONS] = f"{ours} {settings.get(JAVA_OPTIONS, '')}".strip()
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    _load_generator(session)
+    return session
+
+
+def _load_generator(session: SparkSession) -> None:
+    """Let Spark read how many classes it keeps, here, where it finds the session's options.
+
+    It reads that once in a JVM, where code is first generated. That may be after a task has ended
+    (``collect_list`` in an observation), where no session is known and Spark's default is taken.
+    """
+    jvm: Any = session._jvm
+    generator = jvm.org.apache.spark.sql.catalyst.expressions.codegen.CodeGenerator
+    generator.DEFAULT_JVM_HUGE_METHOD_LIMIT()
