@@ -53,8 +53,7 @@ class CaseStepper:
     def batch(self, frame: DataFrame, clock_us: int) -> Outcome:
         """Run the step of the next batch on rows of the stream at a clock."""
         name = self._query.physical.query.source.name
-        sources = {**self._query.given.empty(self._query.spark), name: frame}
-        rows = self._query._prepare(sources, keep_rows=True)
+        rows = self._query._prepare({**self._query.given.tables, name: frame}, keep_rows=True)
         return self._outcome(self._stepper.run(self._next, rows, clock_us))
 
     def clock(self, clock_us: int) -> Outcome:

@@ -57,8 +57,10 @@ class Given:
 
     def empty(self, spark: SparkSession) -> dict[str, DataFrame]:
         """Return the tables, and a static DataFrame without rows for each stream."""
+        from tidegate.engine.frames import empty_frame
+
         empty = {
-            name: spark.createDataFrame([], value if isinstance(value, str) else value.schema)
+            name: empty_frame(spark, value if isinstance(value, str) else value.schema)
             for name, value in self.streams.items()
         }
         return {**empty, **self.tables}

@@ -1,11 +1,13 @@
-"""Statements over frames: names in braces are frames, but not in what a user quotes."""
+"""Statements over frames: names in braces are frames, whatever users quote or other threads do."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import tidegate
+from tidegate.engine.frames import empty_frame, over
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,3 +27,22 @@ def test_a_text_of_a_statement_that_looks_like_a_frame_stays_a_text(spark: Spark
     )
 
     assert [tuple(row) for row in query.batch(r=rows).collect()] == [("{frame} it's", 2)]
+
+
+def test_threads_of_one_session_do_not_take_each_others_frames(spark: SparkSession) -> None:
+    def asked(number: int) -> set[int]:
+        frame = spark.sql(f"SELECT * FROM VALUES ({number}) AS r(v)")
+        return {row.v for _ in range(15) for row in over(frame, "SELECT v FROM {frame}").collect()}
+
+    numbers = range(4)
+    with ThreadPoolExecutor(len(numbers)) as threads:
+        assert list(threads.map(asked, numbers)) == [{number} for number in numbers]
+
+
+def test_a_frame_without_rows_has_the_schema_it_is_given(spark: SparkSession) -> None:
+    ddl = "ts TIMESTAMP NOT NULL, `a b` DECIMAL(12,3), c ARRAY<STRUCT<x: INT>>"
+    by_ddl = empty_frame(spark, ddl)
+
+    assert by_ddl.schema == spark.createDataFrame([], ddl).schema
+    assert empty_frame(spark, by_ddl.schema).schema == by_ddl.schema
+    assert by_ddl.collect() == []

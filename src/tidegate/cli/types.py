@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 
 from tidegate.cli.planning import Planned, in_file
 from tidegate.engine.analyzer import failure_of, unlogged
+from tidegate.engine.frames import empty_frame
 from tidegate.errors import ConfigError, TidegateError
 from tidegate.io.sources import read_stream, read_table
 from tidegate.session import local_session
@@ -59,7 +60,7 @@ def _frame(spark: SparkSession, relation: Relation, config: PipelineConfig | Non
         ddl = ", ".join(f"`{name}` {kind}" for name, kind in zip(names, kinds, strict=True))
         try:
             with unlogged():
-                return spark.createDataFrame([], ddl)
+                return empty_frame(spark, ddl)
         except PySparkException as error:
             said = failure_of(error).message
             raise ConfigError(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import re
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -73,14 +75,18 @@ def analyzer(spark: SparkSession, frames: Mapping[str, DataFrame]) -> Iterator[A
 
 @contextmanager
 def unlogged() -> Iterator[None]:
-    """Keep PySpark from printing what it raises, with a stack trace of the JVM."""
+    """Keep PySpark from printing what it raises in this thread, with a stack trace of the JVM."""
     log = PySparkLogger.getLogger("SQLQueryContextLogger")
-    before = log.disabled
-    log.disabled = True
+    thread = threading.get_ident()
+
+    def is_of_another(_: logging.LogRecord) -> bool:
+        return threading.get_ident() != thread
+
+    log.addFilter(is_of_another)
     try:
         yield
     finally:
-        log.disabled = before
+        log.removeFilter(is_of_another)
 
 
 def failure_of(error: PySparkException) -> Failure:

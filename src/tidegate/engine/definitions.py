@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions
 
+from tidegate.engine.frames import empty_frame
 from tidegate.engine.prepare import BatchStart, order_sql
 from tidegate.errors import ConfigError
 from tidegate.plan.accumulator_registry import REGISTERED
@@ -32,7 +33,7 @@ def check_definitions(plan: PhysicalPlan, rows: DataFrame) -> None:
     own = [aggregate for aggregate in plan.query.aggregates if aggregate.function in REGISTERED]
     if not own:
         return
-    empty = rows.sparkSession.createDataFrame([], rows.schema)
+    empty = empty_frame(rows.sparkSession, rows.schema)
     ordered = empty.selectExpr("*", f"{order_sql(BatchStart(epoch=0))} AS {ORDER}")
     for aggregate in own:
         _check(aggregate, plan, ordered)

@@ -8,17 +8,23 @@ that it names costs as much as two calls: a chain of one or two is better left a
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
 # A number of a row, at hand where there is no column; not NULL.
 ROW_NUMBER = "monotonically_increasing_id()"
 
-# A view is resolved when a statement is analyzed, so the next frame may take its name.
+# A view is resolved when a statement is analyzed, so the next frame may take its name: but not
+# that of another thread on the same session in between. Few sessions share a lock.
 _VIEW = "_tidegate_"
+_ONE_AT_A_TIME = tuple(threading.Lock() for _ in range(64))
 _QUOTED_OR_NAME = re.compile(
     r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|\{(\w+)\}""", re.DOTALL
 )
@@ -35,9 +41,13 @@ def over(frame: DataFrame, statement: str) -> DataFrame:
 
 def over_all(frames: Mapping[str, DataFrame], statement: str) -> DataFrame:
     """Return the frame of a statement that names frames of one session as ``{name}``."""
-    for name, frame in frames.items():
-        frame.createOrReplaceTempView(_VIEW + name)
-    return next(iter(frames.values())).sparkSession.sql(_named(statement, frames))
+    spark = next(iter(frames.values())).sparkSession
+    # The JVM tells sessions apart; Python may have several objects of one.
+    session: int = spark._jsparkSession.hashCode()
+    with _ONE_AT_A_TIME[session % len(_ONE_AT_A_TIME)]:
+        for name, frame in frames.items():
+            frame.createOrReplaceTempView(_VIEW + name)
+        return spark.sql(_named(statement, frames))
 
 
 def _named(statement: str, names: Collection[str]) -> str:
@@ -51,6 +61,25 @@ def _named(statement: str, names: Collection[str]) -> str:
         return _VIEW + found[1] if found[1] in names else found[0]
 
     return _QUOTED_OR_NAME.sub(view, statement)
+
+
+def empty_frame(spark: SparkSession, schema: StructType | str) -> DataFrame:
+    """Return a frame without rows.
+
+    It is a third of the work of ``createDataFrame([], schema)``, which makes an RDD of Python rows.
+
+    Args:
+        spark: the session.
+        schema: its columns, also as DDL.
+    """
+    session: Any = spark._jsparkSession
+    jvm: Any = spark._jvm
+    columns = (
+        jvm.org.apache.spark.sql.types.StructType.fromDDL(schema)
+        if isinstance(schema, str)
+        else session.parseDataType(schema.json())
+    )
+    return DataFrame(session.createDataFrame(jvm.java.util.ArrayList(), columns), spark)
 
 
 def by_reference(value: int, beside: str) -> str:

@@ -11,6 +11,7 @@ from pyspark.sql.types import DataType, StringType
 
 from tidegate.engine.counts import CountScan
 from tidegate.engine.finish import Finisher, native_types
+from tidegate.engine.frames import empty_frame
 from tidegate.engine.operator import Operator
 from tidegate.engine.ordered import OrderedOperator, OrderedRows, Scan
 from tidegate.engine.paned import PaneOperator
@@ -73,7 +74,7 @@ def make_job(plan: PhysicalPlan, rows: DataFrame, outlets: Outlets, partitions: 
         partitions: tasks of a large shuffle.
     """
     # The analyzer needs a relation that is not a stream, and no rows.
-    empty = rows.sparkSession.createDataFrame([], rows.schema)
+    empty = empty_frame(rows.sparkSession, rows.schema)
     operator = make_operator(plan, empty)
     finisher = Finisher(plan=plan, types=native_types(empty, plan.query.aggregates))
     return Job(
