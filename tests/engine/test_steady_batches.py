@@ -20,7 +20,7 @@ START = datetime(2026, 1, 1, 10, tzinfo=UTC)
 SCHEMA = "ts TIMESTAMP, k BIGINT, v BIGINT"
 SPAN_SECONDS = 60
 # Fewer than are merged into one; by then every kind has closed windows in two batches.
-BATCHES = 6
+BATCHES = 5
 ALIKE_FROM = 4
 
 NUMBERS = "count(*) AS n, sum(v) AS s, first(v) AS f, window_end() AS e, emit_epoch() AS epoch"

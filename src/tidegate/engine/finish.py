@@ -176,16 +176,28 @@ def native_types(rows: DataFrame, aggregates: Iterable[Aggregate]) -> dict[str, 
 
     Accumulators are evaluated to the same type: a decimal average keeps its scale, a sum its width.
     """
-    types = {}
-    for aggregate in aggregates:
-        call = f"{aggregate.function}({', '.join(aggregate.args) or '*'})"
-        try:
-            schema = rows.groupBy().agg(functions.expr(call).alias("a")).schema
-        except AnalysisException:
-            # Not a function of Spark's: what the accumulator evaluates to is its type.
-            continue
-        types[aggregate.name] = schema["a"].dataType
-    return types
+    calls = {each.name: f"{each.function}({', '.join(each.args) or '*'})" for each in aggregates}
+    found = _types(rows, calls)
+    if found is not None:
+        return found
+    # Some are no functions of Spark's: what their accumulators evaluate to is their type.
+    return {
+        name: type_
+        for each in calls
+        for name, type_ in (_types(rows, {each: calls[each]}) or {}).items()
+    }
+
+
+def _types(rows: DataFrame, calls: Mapping[str, str]) -> dict[str, DataType] | None:
+    """Return the types of aggregates; None where Spark does not resolve all of them."""
+    if not calls:
+        return {}
+    columns = [functions.expr(call).alias(name) for name, call in calls.items()]
+    try:
+        schema = rows.groupBy().agg(*columns).schema
+    except AnalysisException:
+        return None
+    return {field.name: field.dataType for field in schema}
 
 
 def _ordered(column: Column, item: OrderItem) -> Column:

@@ -18,14 +18,22 @@ _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 _AGGREGATES = frozenset(
     f"{_EXPRESSIONS}.aggregate.{name}" for name in ("AggregateExpression", "AggregateFunction")
 )
+_OF_THE_SESSION = "system.session."
 _IN_PYTHON = f"{_EXPRESSIONS}.PythonUDAF"
 
 
 def user_functions(spark: SparkSession) -> tuple[UserFunction, ...]:
     """Return the functions of a session that are not Spark's own, by name."""
-    names = sorted(row[0] for row in spark.sql("SHOW USER FUNCTIONS").collect())
-    # A function of a catalog has a qualified name, by which no statement of ours calls.
-    return tuple(_described(spark, name) for name in names if "." not in name)
+    session: Any = spark._jsparkSession
+    jvm: Any = spark._jvm
+    # What SHOW USER FUNCTIONS lists, without its 40 ms.
+    known = session.sessionState().functionRegistry().listFunction()
+    builtin = jvm.org.apache.spark.sql.catalyst.analysis.FunctionRegistry.builtin()
+    own = known.diff(builtin.listFunction())
+    names = sorted(own.apply(place).unquotedString() for place in range(own.size()))
+    # A function of a catalog has another qualified name, by which no statement of ours calls.
+    unqualified = (name.removeprefix(_OF_THE_SESSION) for name in names)
+    return tuple(_described(spark, name) for name in unqualified if "." not in name)
 
 
 def _described(spark: SparkSession, name: str) -> UserFunction:
