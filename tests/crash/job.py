@@ -12,9 +12,10 @@ import sys
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 import tidegate as tg
-from tidegate.engine import faults
+from tidegate.engine import faults, step
 from tidegate.io.sinks import FileSink
 
 if TYPE_CHECKING:
@@ -35,13 +36,15 @@ def run(spark: SparkSession, folder: Path) -> tg.Run:
         .json(str(folder / "in"))
     )
     query = tg.sql(SQL, settings={"event_time_field": "ts"}, streams={"clicks": clicks})
-    run = query.start(
-        sink=FileSink(format="json", path=str(folder / "out")),
-        late=FileSink(format="json", path=str(folder / "late")),
-        checkpoint=str(folder / "checkpoint"),
-        once=True,
-    )
-    run.await_termination()
+    # So that segments are merged in the batch that is killed.
+    with patch.object(step, "MERGE_FACTOR", 2):
+        run = query.start(
+            sink=FileSink(format="json", path=str(folder / "out")),
+            late=FileSink(format="json", path=str(folder / "late")),
+            checkpoint=str(folder / "checkpoint"),
+            once=True,
+        )
+        run.await_termination()
     return run
 
 

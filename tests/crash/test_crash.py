@@ -38,9 +38,9 @@ WRITTEN = {
     "after_segment": ["segment"],
     "after_results": ["segment", "results"],
     "after_side_output": ["segment", "results", "late"],
-    "after_merge": ["segment", "results", "late"],
-    "after_manifest": ["segment", "results", "late", "manifest"],
-    "after_clean_up": ["segment", "results", "late", "manifest"],
+    "after_merge": ["segment", "results", "late", "merged segment"],
+    "after_manifest": ["segment", "results", "late", "merged segment", "manifest"],
+    "after_clean_up": ["results", "late", "merged segment", "manifest"],
 }
 
 
@@ -118,6 +118,7 @@ def written(folder: Path) -> list[str]:
         "segment": state / "segments" / str(KILLED),
         "results": folder / "out" / f"emit_epoch={KILLED}" / "_SUCCESS",
         "late": folder / "late" / f"emit_epoch={KILLED}" / "_SUCCESS",
+        "merged segment": state / "segments" / f"{KILLED}-merged-1",
         "manifest": state / "manifests" / f"{KILLED}.json",
     }
     return [name for name, path in writes.items() if path.exists()]
