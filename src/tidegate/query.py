@@ -313,9 +313,11 @@ class Query:
         """Guard expressions by the types of columns that only Spark can tell, once it is there."""
         if self._knows_types or not is_derived(self.physical):
             return
+        plan = self.physical
+        types = column_types(plan, frames, next(iter(frames.values())).sparkSession)
+        # In this order: another thread must not find the flag before the guards.
+        self.physical = with_guards(plan, types)
         self._knows_types = True
-        types = column_types(self.physical, frames, next(iter(frames.values())).sparkSession)
-        self.physical = with_guards(self.physical, types)
 
     def _frames_by_name(self, frames: Mapping[str, DataFrame] | None) -> dict[str, DataFrame]:
         """The frames by name; a stream of which only the schema is known has no rows."""

@@ -178,8 +178,8 @@ def test_keys_that_do_not_split_the_machine_are_warned_of_once(
     assert shared.schema
     assert shared.batch(r=frame(spark)).schema
     (record,) = caplog.records
-    assert "GROUP BY k does not split the state window" in record.message
-    assert "statewindow(v = 7, v = 8) OVER (PARTITION BY k)" in record.message
+    assert "GROUP BY k does not split the state window" in record.getMessage()
+    assert "statewindow(v = 7, v = 8) OVER (PARTITION BY k)" in record.getMessage()
 
 
 def segment(name: str, *, rows: int, level: int = 0, times: tuple[int, int] = (0, 9)) -> Segment:

@@ -43,23 +43,23 @@ def run_pipeline(
     """
     for transform in config.transforms.values():
         plan_transform(config, transform)
-    _log_to(progress)
-    spark = local_session(options=config.spark_options)
-    stopping = threading.Event()
-    runs: list[Run] = []
-    try:
-        for transform in config.transforms.values():
-            runs.append(_start(spark, config, transform, progress, once=once))
-        with _stops_on_signal(stopping):
-            _watch(runs, stopping)
-        for run in runs:
-            run.stop(flush=ending is Ending.FLUSH, drain=ending is Ending.DRAIN)
-    except BaseException:
-        # One query failed: the others end too, and keep their state; its own error is the one told.
-        for run in runs:
-            with suppress(TidegateError):
-                run.stop()
-        raise
+    with _logging_to(progress):
+        spark = local_session(options=config.spark_options)
+        stopping = threading.Event()
+        runs: list[Run] = []
+        try:
+            for transform in config.transforms.values():
+                runs.append(_start(spark, config, transform, progress, once=once))
+            with _stops_on_signal(stopping):
+                _watch(runs, stopping)
+            for run in runs:
+                run.stop(flush=ending is Ending.FLUSH, drain=ending is Ending.DRAIN)
+        except BaseException:
+            # One query failed: the others end too, and keep their state; its own error is told.
+            for run in runs:
+                with suppress(TidegateError):
+                    run.stop()
+            raise
 
 
 def _start(
@@ -127,7 +127,8 @@ def _stops_on_signal(stopping: threading.Event) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _log_to(progress: Progress) -> None:
+@contextmanager
+def _logging_to(progress: Progress) -> Iterator[None]:
     """Show the log lines of Tidegate above the progress."""
 
     class Handler(logging.Handler):
@@ -135,6 +136,11 @@ def _log_to(progress: Progress) -> None:
             progress.note(record.getMessage())
 
     log = logging.getLogger("tidegate")
-    log.handlers = [Handler()]
+    handlers, level, propagate = log.handlers, log.level, log.propagate
+    log.handlers, log.propagate = [Handler()], False
     log.setLevel(logging.INFO)
-    log.propagate = False
+    try:
+        yield
+    finally:
+        log.handlers, log.propagate = handlers, propagate
+        log.setLevel(level)
