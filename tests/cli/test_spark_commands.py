@@ -1,6 +1,7 @@
 """The commands on Spark: ``run`` as a user runs it, in processes of its own; others in this one."""
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -116,8 +117,11 @@ def test_a_missing_folder_of_a_source_is_told_without_a_traceback(folder):
     of_the_session = 'spark.master = "local[2]"\nspark.sql.shuffle.partitions = 1\n'
     text = PIPELINE.replace('path = "in"', 'path = "inn"').replace(of_the_session, "")
     (folder / "pipeline.toml").write_text(text)
+    log = logging.getLogger("tidegate")
+    before = (log.handlers, log.level, log.propagate)
     result = CliRunner().invoke(main, ["run", str(folder / "pipeline.toml"), "--once"])
     assert result.exit_code == 1
+    assert (log.handlers, log.level, log.propagate) == before, "the log goes where it went"
     assert (
         f'sources.clicks: path = "{folder}/inn": there is no such file or folder' in result.stderr
     )

@@ -83,3 +83,24 @@ def test_a_function_that_nobody_registered_is_refused(spark: SparkSession) -> No
             settings=SETTINGS,
             spark=spark,
         )
+
+
+def test_functions_written_in_sql_are_called_and_sparks_own_go_before_namesakes(
+    spark: SparkSession,
+) -> None:
+    spark.sql("CREATE TEMPORARY FUNCTION twice(x DOUBLE) RETURNS DOUBLE RETURN x * 2")
+    for name in ("upper", "SUM"):
+        spark.udf.register(name, lambda value: "mine", "STRING")
+    try:
+        query = tidegate.sql(
+            "SELECT upper(k) AS u, sum(v) AS s, twice(max(v)) AS t FROM r "
+            "GROUP BY tumblingwindow('ss', 10), k",
+            streams={"r": SCHEMA},
+            settings=SETTINGS,
+            spark=spark,
+        )
+        rows = spark.createDataFrame([(START, "a", 1.0), (START, "a", 3.0)], SCHEMA)
+        assert [tuple(row) for row in query.batch(r=rows).collect()] == [("A", 4.0, 6.0)]
+    finally:
+        for name in ("twice", "upper", "SUM"):
+            spark.sql(f"DROP TEMPORARY FUNCTION {name}")

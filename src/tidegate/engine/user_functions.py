@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException
 
 from tidegate.plan.statement import UserFunction
 
@@ -23,17 +24,27 @@ _IN_PYTHON = f"{_EXPRESSIONS}.PythonUDAF"
 
 
 def user_functions(spark: SparkSession) -> tuple[UserFunction, ...]:
-    """Return the functions of a session that are not Spark's own, by name."""
+    """Return the functions of a session that are not Spark's own, by name.
+
+    One that is named as a function of Spark's is left out: Spark calls its own.
+    """
     session: Any = spark._jsparkSession
     jvm: Any = spark._jvm
-    # What SHOW USER FUNCTIONS lists, without its 40 ms.
+    # What SHOW USER FUNCTIONS lists, in a twentieth of its time.
     known = session.sessionState().functionRegistry().listFunction()
-    builtin = jvm.org.apache.spark.sql.catalyst.analysis.FunctionRegistry.builtin()
+    catalyst = jvm.org.apache.spark.sql.catalyst
+    builtin = catalyst.analysis.FunctionRegistry.builtin()
     own = known.diff(builtin.listFunction())
-    names = sorted(own.apply(place).unquotedString() for place in range(own.size()))
+    names = {
+        own.apply(place).unquotedString().removeprefix(_OF_THE_SESSION)
+        for place in range(own.size())
+    }
     # A function of a catalog has another qualified name, by which no statement of ours calls.
-    unqualified = (name.removeprefix(_OF_THE_SESSION) for name in names)
-    return tuple(_described(spark, name) for name in unqualified if "." not in name)
+    return tuple(
+        _described(spark, name)
+        for name in sorted(names)
+        if "." not in name and not builtin.functionExists(catalyst.FunctionIdentifier(name))
+    )
 
 
 def _described(spark: SparkSession, name: str) -> UserFunction:
@@ -52,7 +63,7 @@ def _kinds(spark: SparkSession, name: str) -> list[str]:
     no_arguments = jvm.PythonUtils.toSeq(jvm.java.util.ArrayList())
     try:
         found = session.sessionState().catalog().resolveBuiltinOrTempFunction(name, no_arguments)
-    except Py4JError:
+    except (Py4JError, AnalysisException):
         # It wants arguments, as a scalar may; Spark's aggregators and Python functions do not mind.
         return []
     kinds = []
