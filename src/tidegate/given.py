@@ -56,11 +56,17 @@ class Given:
         return {**streams, **self.tables}
 
     def empty(self, spark: SparkSession) -> dict[str, DataFrame]:
-        """Return the tables, and a static DataFrame without rows for each stream."""
+        """Return the tables, and a static DataFrame without rows for each stream.
+
+        Raises:
+            ConfigError: Spark refuses a schema.
+        """
         from tidegate.engine.frames import empty_frame
 
         empty = {
-            name: empty_frame(spark, value if isinstance(value, str) else value.schema)
+            name: frame_of_ddl(spark, name, value)
+            if isinstance(value, str)
+            else empty_frame(spark, value.schema)
             for name, value in self.streams.items()
         }
         return {**empty, **self.tables}
@@ -69,6 +75,27 @@ class Given:
         """Return the session of the first DataFrame."""
         frame = next(iter(self.frames().values()), None)
         return None if frame is None else frame.sparkSession
+
+
+def frame_of_ddl(spark: SparkSession, name: str, ddl: str) -> DataFrame:
+    """Return a frame without rows of the schema of a stream or table.
+
+    Raises:
+        ConfigError: Spark refuses it.
+    """
+    from pyspark.errors import PySparkException
+
+    from tidegate.engine.analyzer import failure_of, unlogged
+    from tidegate.engine.frames import empty_frame
+
+    try:
+        with unlogged():
+            return empty_frame(spark, ddl)
+    except PySparkException as error:
+        raise ConfigError(
+            f"the schema of {name}: {failure_of(error).message}\n\n"
+            'A schema is DDL, e.g. "ts TIMESTAMP, v INT".'
+        ) from None
 
 
 def _columns(name: str, value: DataFrame | str) -> tuple[Column, ...]:

@@ -6,8 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+import pytest
+
 import tidegate
 from tidegate.engine.frames import empty_frame, over
+from tidegate.errors import ConfigError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,3 +49,14 @@ def test_a_frame_without_rows_has_the_schema_it_is_given(spark: SparkSession) ->
     assert by_ddl.schema == spark.createDataFrame([], ddl).schema
     assert empty_frame(spark, by_ddl.schema).schema == by_ddl.schema
     assert by_ddl.collect() == []
+
+
+def test_a_schema_that_spark_refuses_is_told_by_the_name_of_its_stream(spark: SparkSession) -> None:
+    query = tidegate.sql(
+        "SELECT count(*) AS n FROM r GROUP BY tumblingwindow('ss', 10)",
+        streams={"r": "ts TIMESTAMP, k VARCHAR(10)"},
+        settings={"event_time_field": "ts"},
+        spark=spark,
+    )
+    with pytest.raises(ConfigError, match="the schema of r: The char/varchar type"):
+        _ = query.schema

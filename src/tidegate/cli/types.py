@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from pyspark.errors import PySparkException
 
 from tidegate.cli.planning import Planned, in_file
-from tidegate.engine.analyzer import failure_of, unlogged
-from tidegate.engine.frames import empty_frame
-from tidegate.errors import ConfigError, TidegateError
+from tidegate.errors import TidegateError
+from tidegate.given import frame_of_ddl
 from tidegate.io.sources import read_stream, read_table
 from tidegate.session import local_session
 from tidegate.type_check import refusal
@@ -58,15 +56,7 @@ def _frame(spark: SparkSession, relation: Relation, config: PipelineConfig | Non
         names = [each.name.replace("`", "``") for each in relation.columns]
         kinds = [each.type for each in relation.columns]
         ddl = ", ".join(f"`{name}` {kind}" for name, kind in zip(names, kinds, strict=True))
-        try:
-            with unlogged():
-                return empty_frame(spark, ddl)
-        except PySparkException as error:
-            said = failure_of(error).message
-            raise ConfigError(
-                f"the schema of {relation.name}: {said}\n\n"
-                'A schema is DDL, e.g. "ts TIMESTAMP, v INT".'
-            ) from None
+        return frame_of_ddl(spark, relation.name, ddl)
     if config is None:
         raise click.UsageError(
             f"--spark asks about types, and the columns of {relation.name} are not known: "
