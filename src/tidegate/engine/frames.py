@@ -66,7 +66,7 @@ def _named(statement: str, names: Collection[str]) -> str:
 def empty_frame(spark: SparkSession, schema: StructType | str) -> DataFrame:
     """Return a frame without rows.
 
-    It is a third of the work of ``createDataFrame([], schema)``, which makes an RDD of Python rows.
+    It takes less than half of ``createDataFrame([], schema)``, which makes an RDD of Python rows.
 
     Args:
         spark: the session.
