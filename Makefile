@@ -59,5 +59,5 @@ $(READY): pyproject.toml constraints.txt
 	fi; \
 	echo 'Installing into $(VENV) (once; Spark is about 450 MB)'; \
 	$$install --editable . --group dev --constraint constraints.txt; \
-	$(PYTHON) -m tidegate.java 2>/dev/null || $$install --editable '.[java]' --constraint constraints.txt; \
+	$(PYTHON) -m tidegate.spark.java 2>/dev/null || $$install --editable '.[java]' --constraint constraints.txt; \
 	touch $(READY)

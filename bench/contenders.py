@@ -95,7 +95,7 @@ Answer = Callable[["SparkSession", Question, Paths], list[float]]
 def tidegate(spark: SparkSession, question: Question, paths: Paths) -> list[float]:
     """Tidegate: one query over all files. Returns the ms of each batch with rows."""
     import tidegate as tg
-    from tidegate.io.sinks import FileSink
+    from tidegate.connectors.sinks import FileSink
 
     query = tg.sql(
         question.sql,

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidegate.java import ensure_java
+from tidegate.spark.java import ensure_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,7 +16,7 @@ from bench.rounds import Harness, progress
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tidegate.engine.report import BatchReport
+    from tidegate.metrics.report import BatchReport
 
 SQL = """
     SELECT device, count(*) AS n, window_end() AS e

@@ -1,4 +1,4 @@
-"""Writes src/tidegate/sql/spark_functions.txt from Spark's own function registry.
+"""Writes src/tidegate/plan/spark_functions.txt from Spark's own function registry.
 
 One name a line, `name aggregate` for aggregates. Run it when the tested version of Spark changes:
 
@@ -13,9 +13,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tidegate.java import ensure_java
+from tidegate.spark.java import ensure_java
 
-LIST = Path(__file__).parents[1] / "src" / "tidegate" / "sql" / "spark_functions.txt"
+LIST = Path(__file__).parents[1] / "src" / "tidegate" / "plan" / "spark_functions.txt"
 
 # Calls that Spark's grammar reads by itself, so that its registry does not have them.
 SPECIAL_FORMS = (

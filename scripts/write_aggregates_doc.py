@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from tidegate.plan.accumulator_table import (
+from tidegate.plan.aggregates.table import (
     ACCUMULATORS,
     AGGREGATE_ALIASES,
     DISTINCT,
@@ -25,7 +25,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "aggregates.md"
 HEAD = """\
 # Aggregates
 
-<!-- Written by scripts/write_aggregates_doc.py from plan/accumulator_table.py. -->
+<!-- Written by scripts/write_aggregates_doc.py from plan/aggregates/table.py. -->
 
 Every aggregate of Spark SQL works in a query. Those below are *accumulators*: a batch turns its
 rows into a small state for each group, states are merged, and the value is made when the window

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A small session: two cores, two shuffle partitions, UTC, a warehouse that goes away."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    from tidegate.session import local_session
+    from tidegate.spark.session import local_session
 
     session = local_session(
         cores=2,

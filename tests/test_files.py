@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidegate import files
-from tidegate.files import write_folder
+from tidegate.spark import files
+from tidegate.spark.files import write_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

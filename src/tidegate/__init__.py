@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 from tidegate.errors import ConfigError, ExecutionError, QueryError, StateError, TidegateError
 
 if TYPE_CHECKING:
-    from tidegate.engine.report import BatchReport
+    from tidegate.api.query import Query, sql
     from tidegate.engine.stream import Run
-    from tidegate.plan.accumulator_registry import register_accumulator
-    from tidegate.query import Query, sql
-    from tidegate.session import local_session
+    from tidegate.metrics.report import BatchReport
+    from tidegate.plan.aggregates.registry import register_accumulator
+    from tidegate.spark.session import local_session
 
 __version__ = "0.1.0"
 
@@ -42,18 +42,16 @@ __all__ = [
 ]
 
 _LATE = {
-    "BatchReport": "tidegate.engine.report",
-    "Query": "tidegate.query",
+    "BatchReport": "tidegate.metrics.report",
+    "Query": "tidegate.api.query",
     "Run": "tidegate.engine.stream",
-    "local_session": "tidegate.session",
-    "register_accumulator": "tidegate.plan.accumulator_registry",
-    "sql": "tidegate.query",
+    "local_session": "tidegate.spark.session",
+    "register_accumulator": "tidegate.plan.aggregates.registry",
+    "sql": "tidegate.api.query",
 }
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401
-    # A submodule and its function share the name ``sql``: the function wins once it is asked for
-    # here.
     if name in _LATE:
         value = getattr(import_module(_LATE[name]), name)
         globals()[name] = value

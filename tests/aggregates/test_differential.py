@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tidegate
-from tidegate.plan.accumulator_table import ACCUMULATORS, DISTINCT
+from tidegate.cases.stepper import CaseStepper
+from tidegate.plan.aggregates.table import ACCUMULATORS, DISTINCT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -130,7 +131,7 @@ def test_a_stream_in_batches_answers_as_sparks_own_group_by(
         settings={"event_time_field": "ts", "watermark_lag": "1m"},
         spark=interpreted,
     )
-    stepper = query.stepper(checkpoint=str(tmp_path), partitions=1)
+    stepper = CaseStepper(query, checkpoint=str(tmp_path), partitions=1)
     cut = sorted(rows, key=lambda _: chance.random())
     outcomes = [
         stepper.batch(interpreted.createDataFrame(cut[start::BATCHES], SCHEMA), CLOCK_US)

@@ -12,14 +12,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from interpreted import interpreting
-from tidegate.plan.accumulator_table import ACCUMULATORS, DISTINCT, IGNORE_NULLS, TYPED
-from tidegate.plan.accumulators import (
+from tidegate.plan.aggregates.planned import (
     PlannedAccumulator,
     evaluation,
     plan_accumulator,
     row_aggregate,
     type_family,
 )
+from tidegate.plan.aggregates.table import ACCUMULATORS, DISTINCT, IGNORE_NULLS, TYPED
 
 from .calls import SCHEMA, TYPES, Call, arguments, call, values
 

@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession, functions
 
 import tidegate as tg
-from tidegate.plan.accumulator_registry import REGISTERED
-from tidegate.plan.accumulators import evaluation, plan_accumulator, row_aggregate
+from tidegate.plan.aggregates.planned import evaluation, plan_accumulator, row_aggregate
+from tidegate.plan.aggregates.registry import REGISTERED
 
 from .calls import NAMES, arguments, call
 

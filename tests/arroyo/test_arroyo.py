@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import tidegate as tg
-from tidegate.io.sinks import MemorySink
+from tidegate.connectors.sinks import MemorySink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tidegate import java
 from tidegate.errors import ExecutionError
+from tidegate.spark import java
 
 
 @pytest.fixture
@@ -86,5 +86,5 @@ def test_the_module_tells_the_makefile_whether_there_is_a_java(machine, capsys):
 
 
 def test_the_makefile_can_ask_without_spark():
-    code = "import sys, tidegate.java; sys.exit('pyspark' in sys.modules)"
+    code = "import sys, tidegate.spark.java; sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

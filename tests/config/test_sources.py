@@ -2,8 +2,8 @@ import logging
 
 import pytest
 
+from tidegate.connectors.sources import read_stream, read_table
 from tidegate.errors import ConfigError
-from tidegate.io.sources import read_stream, read_table
 from tidegate.plan.pipeline import SourceConfig
 from tidegate.plan.statement import Relation
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tidegate as tg
-from tidegate.io.sinks import FileSink, Sink
+from tidegate.connectors.sinks import FileSink, Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from tidegate.engine.report import BatchReport
     from tidegate.engine.stream import OnBatch
+    from tidegate.metrics.report import BatchReport
 
 SQL = """
     SELECT name, window_trigger() AS t, window_end() AS e, window_id() AS id

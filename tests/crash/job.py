@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 import tidegate as tg
+from tidegate.connectors.sinks import FileSink
 from tidegate.engine import faults, step
-from tidegate.io.sinks import FileSink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,7 +18,7 @@ from . import clock_job
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tidegate.engine.report import BatchReport
+    from tidegate.metrics.report import BatchReport
 
 ROOT = Path(__file__).parents[2]
 

@@ -23,6 +23,7 @@ from docs.pages import (
     statements,
 )
 from oracle.adapter import OracleEngine
+from tidegate.api.query import Query
 from tidegate.cases import COUNTERS, parse_cases, run_case
 from tidegate.cases.blocks import BLOCKS
 from tidegate.cli import COMMANDS
@@ -35,22 +36,21 @@ from tidegate.config.model import (
     TransformSection,
 )
 from tidegate.engine.faults import FAULT_POINTS
-from tidegate.engine.manifest import Manifest, Segment
-from tidegate.engine.prepare import Fate
-from tidegate.engine.report import BatchReport, Counts
-from tidegate.engine.side import REASONS
+from tidegate.engine.rows.prepare import Fate
+from tidegate.engine.side_output.records import REASONS
 from tidegate.errors import TidegateError
-from tidegate.plan.planner import plan_query
-from tidegate.plan.rules import SETTINGS_NOT_YET_RUN
+from tidegate.frontend.binding.bind import bind
+from tidegate.frontend.binding.functions import WINDOW_FUNCTIONS
+from tidegate.frontend.grammar.dialect import STREAM_WINDOWS, TIME_WINDOWS
+from tidegate.frontend.reading.parse import parse
+from tidegate.metrics.report import BatchReport, Counts
 from tidegate.plan.schema import parse_schema
 from tidegate.plan.settings import Settings
 from tidegate.plan.statement import Relation
 from tidegate.plan.windows import WINDOW_KINDS
-from tidegate.query import Query
-from tidegate.sql.bind import bind
-from tidegate.sql.dialect import STREAM_WINDOWS, TIME_WINDOWS
-from tidegate.sql.functions import WINDOW_FUNCTIONS
-from tidegate.sql.parse import parse
+from tidegate.planner.planner import plan_query
+from tidegate.planner.rules import SETTINGS_NOT_YET_RUN
+from tidegate.state.manifest import Manifest, Segment
 from tidegate.time import format_duration
 
 # Blocks of SQL that are statements; others are pieces of one, such as the texts of an accumulator.

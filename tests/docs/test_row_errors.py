@@ -7,8 +7,8 @@ import re
 import pytest
 
 from docs.pages import first_cells, section
+from tidegate.frontend.guards import guard
 from tidegate.plan.guarded import ROW_ERROR_REASONS
-from tidegate.sql.guards import guard
 
 TYPES: dict[str, str | None] = {
     **dict.fromkeys("abymd", "INT"),

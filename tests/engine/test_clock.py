@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import tidegate
+from tidegate.connectors.sinks import MemorySink
 from tidegate.engine.clock import needs_ticks
-from tidegate.io.sinks import MemorySink
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tidegate
-from tidegate.io.sinks import MemorySink
+from tidegate.connectors.sinks import MemorySink
 
 if TYPE_CHECKING:
     from pathlib import Path

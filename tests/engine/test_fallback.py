@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 import tidegate
+from tidegate.cases.stepper import CaseStepper
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
-    from tidegate.case_stepper import Outcome
+    from tidegate.cases.stepper import Outcome
 
 START = datetime(2026, 1, 1, 10, tzinfo=UTC)
 START_US = round(START.timestamp() * 1_000_000)
@@ -29,7 +30,7 @@ def batch(
         settings=settings,
         spark=spark,
     )
-    stepper = query.stepper(checkpoint=str(path), partitions=2)
+    stepper = CaseStepper(query, checkpoint=str(path), partitions=2)
     return stepper.batch(spark.createDataFrame(rows, schema), START_US + 3_600_000_000)
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import tidegate
-from tidegate.engine.frames import empty_frame, over
 from tidegate.errors import ConfigError
+from tidegate.spark.statements import empty_frame, over
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,10 +9,10 @@ import pytest
 from pyspark.errors import PySparkException
 
 from engine.guard_table import COLUMNS, EXPRESSIONS
-from sql import expressions
+from frontend import expressions
+from tidegate.frontend.guards import guard
+from tidegate.frontend.guards.parts import net
 from tidegate.plan.guarded import Guarded, detail_sql, first_error, reason_sql
-from tidegate.sql.guards import guard
-from tidegate.sql.guards.parts import net
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,9 +9,10 @@ from unittest.mock import Mock
 import pytest
 
 import tidegate
-from tidegate.engine import paned
-from tidegate.engine.panes import shared_ranges
-from tidegate.engine.partials import Partials
+from tidegate.cases.stepper import CaseStepper
+from tidegate.engine.windows.panes import operator as paned
+from tidegate.engine.windows.panes.grid import shared_ranges
+from tidegate.engine.windows.state_rows import Partials
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,7 +74,7 @@ def answers(spark: SparkSession, checkpoint: Path) -> list[dict[tuple, tuple]]:
         settings={"event_time_field": "ts", "watermark_lag": "1s"},
         spark=spark,
     )
-    stepper = query.stepper(checkpoint=str(checkpoint), partitions=2)
+    stepper = CaseStepper(query, checkpoint=str(checkpoint), partitions=2)
     batches = []
     for seconds in (range(13), range(9, 32)):
         rows = [

@@ -9,13 +9,14 @@ import pytest
 from pyspark.errors import ArithmeticException
 
 import tidegate
+from tidegate.cases.stepper import CaseStepper
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from tidegate.case_stepper import CaseStepper
+    from tidegate.cases.stepper import CaseStepper
 
 START = datetime(2026, 1, 1, 10, tzinfo=UTC)
 SCHEMA = "ts TIMESTAMP, k STRING, a BIGINT, b BIGINT"
@@ -27,7 +28,7 @@ def stepper_of(
 ) -> CaseStepper:
     given = {"event_time_field": "ts", **settings}
     query = tidegate.sql(sql, streams={"r": schema}, settings=given, spark=spark)
-    return query.stepper(checkpoint=str(path), partitions=2)
+    return CaseStepper(query, checkpoint=str(path), partitions=2)
 
 
 def frame(

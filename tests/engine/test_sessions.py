@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tidegate.api.query import sql
 from tidegate.cases.model import FAR_AHEAD_US
+from tidegate.cases.stepper import CaseStepper
 from tidegate.engine.job import make_operator
-from tidegate.engine.manifest import Segment
-from tidegate.engine.operator import Closing
-from tidegate.engine.state import StateStore
-from tidegate.query import sql
+from tidegate.engine.windows.operator import Closing
+from tidegate.state.manifest import Segment
+from tidegate.state.store import StateStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from tidegate.engine.sessions import SessionOperator
+    from tidegate.engine.windows.sessions.operator import SessionOperator
 
 QUERY = "SELECT k, count(*) AS n FROM clicks GROUP BY sessionwindow('ss', 10), k"
 START = datetime(2026, 1, 1, 10, tzinfo=UTC)
@@ -98,7 +99,7 @@ def test_a_drain_ends_just_after_the_gap_of_the_last_row(operator: SessionOperat
 def test_open_sessions_are_read_for_suspects_only_and_for_a_close_only_when_one_is_due(
     spark: SparkSession, tmp_path: Path, reads: list[list[str]]
 ) -> None:
-    stepper = query_of(spark).stepper(checkpoint=str(tmp_path), partitions=2)
+    stepper = CaseStepper(query_of(spark), checkpoint=str(tmp_path), partitions=2)
 
     def batch(*rows: tuple[int, str]) -> list[list[str]]:
         """Run a batch; return the segments that were read for it."""

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 import tidegate
-from tidegate.engine import observe
+from tidegate.connectors.sinks import MemorySink
 from tidegate.errors import ExecutionError
-from tidegate.io.sinks import MemorySink
+from tidegate.spark import observe
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from tidegate.engine.report import BatchReport
+    from tidegate.metrics.report import BatchReport
 
 SQL = """
     SELECT count(*) AS n, window_start() AS s FROM r GROUP BY tumblingwindow('ss', 10)

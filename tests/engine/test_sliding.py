@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.engine import state
-from tidegate.engine.sliding_frames import FramedRows, framed
-from tidegate.engine.sliding_panes import PaneRange, Parts, widths
-from tidegate.engine.sliding_rows import Reach
-from tidegate.plan.accumulators import ACCUMULATORS
-from tidegate.query import sql
+from tidegate.api.query import sql
+from tidegate.cases.stepper import CaseStepper
+from tidegate.engine.windows.sliding.panes import PaneRange, Parts, widths
+from tidegate.engine.windows.sliding.range_frames import FramedRows, framed
+from tidegate.engine.windows.sliding.range_join import Reach
+from tidegate.plan.aggregates.planned import ACCUMULATORS
+from tidegate.state import store as state
 from tidegate.time import from_datetime
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def test_rows_leave_the_state_though_no_row_ever_triggers(
         settings={"time": mode, "event_time_field": "ts"},
         spark=spark,
     )
-    stepper = query.stepper(checkpoint=str(tmp_path), partitions=2)
+    stepper = CaseStepper(query, checkpoint=str(tmp_path), partitions=2)
     start = datetime(2026, 1, 1, tzinfo=UTC)
     kept = []
     for second in (0, 4, 8, 12, 40):
@@ -138,7 +139,7 @@ def test_partials_of_rows_and_panes_are_laid_out_once(
         settings={"event_time_field": "ts"},
         spark=spark,
     )
-    stepper = query.stepper(checkpoint=str(tmp_path), partitions=2)
+    stepper = CaseStepper(query, checkpoint=str(tmp_path), partitions=2)
     for minute in range(12):
         moment = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=minute)
         rows = [(moment + timedelta(seconds=s), s % 3, float(s)) for s in range(60)]

@@ -9,18 +9,24 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tidegate
-from tidegate.engine.carried import MOST_SEGMENTS, SMALL_ROWS, OrderedState, ordered_state
-from tidegate.engine.manifest import Segment
-from tidegate.engine.operator import Closing
+from tidegate.cases.stepper import CaseStepper
+from tidegate.engine.windows.operator import Closing
+from tidegate.engine.windows.ordered.log import (
+    MOST_SEGMENTS,
+    SMALL_ROWS,
+    OrderedState,
+    ordered_state,
+)
 from tidegate.errors import QueryError
+from tidegate.state.manifest import Segment
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from tidegate.engine.report import BatchReport
-    from tidegate.query import Query
+    from tidegate.api.query import Query
+    from tidegate.metrics.report import BatchReport
 
 START = datetime(2026, 1, 1, 10, tzinfo=UTC)
 SCHEMA = "ts TIMESTAMP, k STRING, v BIGINT"
@@ -54,7 +60,7 @@ def test_finished_machines_leave_no_rows_and_waiting_rows_alone_rewrite_nothing(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     query = make_query(spark, "statewindow(v > 0, v = 9) OVER (PARTITION BY k)", ", k")
-    stepper = query.stepper(checkpoint=str(tmp_path), partitions=2)
+    stepper = CaseStepper(query, checkpoint=str(tmp_path), partitions=2)
 
     stepper.batch(frame(spark, (0, "a", 1), (1, "b", 1), (2, "b", 3), (5, "c", 0)), CLOCK_US)
     # Released are a and b, both open; the row at W waits.
@@ -87,7 +93,7 @@ def test_a_hundred_thousand_partitions_open_and_close_and_leave_nothing(
         settings={"time": "processing"},
         spark=spark,
     )
-    stepper = query.stepper(checkpoint=str(tmp_path), partitions=2)
+    stepper = CaseStepper(query, checkpoint=str(tmp_path), partitions=2)
 
     def batch(rows: str) -> tuple[list[tuple[int, int]], BatchReport]:
         outcome = stepper.batch(spark.sql(f"SELECT id AS k, {rows}"), CLOCK_US)
@@ -106,7 +112,7 @@ def test_a_partition_that_is_at_a_multiple_of_its_count_leaves_no_rows(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     query = make_query(spark, "countwindow(2) OVER (PARTITION BY k)")
-    stepper = query.stepper(checkpoint=str(tmp_path), partitions=2)
+    stepper = CaseStepper(query, checkpoint=str(tmp_path), partitions=2)
     # Equal bounds, in two partitions and in one: the windows have ids of their own all the same.
     rows = [(0.0, k, v) for k in "ab" for v in range(4)]
     outcome = stepper.batch(frame(spark, *rows, (1, "c", 0), (2, "c", 0), (3, "c", 0)), CLOCK_US)
@@ -147,7 +153,7 @@ def test_rows_count_as_they_arrived_though_a_join_would_move_them(
     before = spark.conf.get(threshold)
     spark.conf.set(threshold, "-1")
     try:
-        stepper = query.stepper(checkpoint=str(tmp_path), partitions=3)
+        stepper = CaseStepper(query, checkpoint=str(tmp_path), partitions=3)
         rows = spark.sql("SELECT id AS o, id % 7 AS v FROM range(0, 12, 1, 2)")
         outcome = stepper.batch(rows, CLOCK_US)
     finally:

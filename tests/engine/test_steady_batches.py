@@ -71,9 +71,13 @@ def counted(
 ) -> dict[tuple[str, str], Counted]:
     """All queries side by side in one session: a batch of each, then the next of each."""
     steppers = {
-        (kind, mode): tidegate.sql(
-            STATEMENTS[kind], streams={"r": SCHEMA}, settings=SETTINGS[mode], spark=spark
-        ).stepper(checkpoint=str(tmp_path_factory.mktemp("steady")), partitions=2)
+        (kind, mode): CaseStepper(
+            tidegate.sql(
+                STATEMENTS[kind], streams={"r": SCHEMA}, settings=SETTINGS[mode], spark=spark
+            ),
+            checkpoint=str(tmp_path_factory.mktemp("steady")),
+            partitions=2,
+        )
         for kind, mode in RUNS
     }
     counted = {run: Counted() for run in RUNS}

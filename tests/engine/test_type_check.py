@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import tidegate
+from tidegate.cases.stepper import CaseStepper
 from tidegate.cli import main
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def test_types_of_a_stream_with_a_schema_are_checked_once_there_is_a_session(
     asks = {
         "schema": lambda: query.schema,
         "batch": lambda: query.batch(s=frames["s"]),
-        "stepper": lambda: query.stepper(checkpoint=str(tmp_path), partitions=1),
+        "stepper": lambda: CaseStepper(query, checkpoint=str(tmp_path), partitions=1),
     }
     with pytest.raises(tidegate.QueryError, match="the condition a of WHERE is BIGINT"):
         asks[way]()

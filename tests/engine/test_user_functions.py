@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql.functions import pandas_udf
 
 import tidegate
+from tidegate.cases.stepper import CaseStepper
 from tidegate.errors import QueryError
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def test_an_aggregate_of_the_user_takes_the_row_path_and_explain_says_why(
     )
     assert "rows kept to the close: middle has no merge" in query.explain()
 
-    stepper = query.stepper(checkpoint=str(tmp_path), partitions=2)
+    stepper = CaseStepper(query, checkpoint=str(tmp_path), partitions=2)
     batches = [[(1, "a", 1.0), (2, "a", 9.0), (3, "b", 4.0)], [(4, "a", 2.0), (20, "a", 0.0)]]
     emitted = []
     for batch in batches:

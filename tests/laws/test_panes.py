@@ -16,7 +16,7 @@ from oracle.adapter import OracleEngine
 from tidegate.cases import Case, CaseEngine
 from tidegate.cases.model import Column, Stream
 from tidegate.cases.spark import SparkRuns
-from tidegate.engine.panes import PaneGrid, pane_grid
+from tidegate.engine.windows.panes.grid import PaneGrid, pane_grid
 from tidegate.plan.windows import Cumulate, Hopping, PaneWindow, Tumbling
 from tidegate.time import TimeUnit
 

@@ -50,8 +50,8 @@ def test_windows_by_the_order_of_rows_are_those_of_the_oracle(
     # Waiting rows are merged as soon as two batches have brought some, and what is carried is
     # appended to its log however small that is.
     monkeypatch.setattr("tidegate.engine.step.MERGE_FACTOR", 2)
-    monkeypatch.setattr("tidegate.engine.carried.SMALL_ROWS", 0)
-    monkeypatch.setattr("tidegate.engine.carried.SMALL_TIMES", 0)
+    monkeypatch.setattr("tidegate.engine.windows.ordered.log.SMALL_ROWS", 0)
+    monkeypatch.setattr("tidegate.engine.windows.ordered.log.SMALL_TIMES", 0)
     check(LAWS[name], SparkRuns(spark=interpreted).factory())
 
 

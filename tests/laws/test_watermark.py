@@ -7,9 +7,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.engine.watermark import Shard, WatermarkState, advance
 from tidegate.plan.logical import Authority, EventTime, WatermarkSpec
 from tidegate.plan.settings import OnIdle, TimeMode
+from tidegate.state.watermark import Shard, WatermarkState, advance
 
 SPEC = WatermarkSpec(
     mode=TimeMode.EVENT,

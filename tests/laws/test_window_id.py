@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 import tidegate
+from tidegate.connectors.sinks import MemorySink
 from tidegate.engine.job import Outlets
-from tidegate.engine.state import StateStore
 from tidegate.engine.stepper import Stepper
-from tidegate.io.sinks import MemorySink
+from tidegate.state.store import StateStore
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame, Row, SparkSession
 
-    from tidegate.engine.report import BatchReport
-    from tidegate.query import Query
+    from tidegate.api.query import Query
+    from tidegate.metrics.report import BatchReport
 
 SCHEMA = "ts TIMESTAMP, k STRING, page STRING, v BIGINT"
 SHOWN = "window_id() AS id, window_start() AS s, window_end() AS e"

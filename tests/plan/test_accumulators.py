@@ -10,21 +10,21 @@ import pytest
 
 from tidegate.config import read_settings
 from tidegate.errors import ConfigError
-from tidegate.plan.accumulator_registry import REGISTERED, register_accumulator
-from tidegate.plan.accumulator_table import ACCUMULATORS, DISTINCT, IGNORE_NULLS, TYPED
-from tidegate.plan.accumulators import (
+from tidegate.frontend.binding.bind import bind
+from tidegate.frontend.reading.parse import parse
+from tidegate.plan.aggregates.planned import (
     PlannedAccumulator,
     evaluation,
     has_merge,
     row_aggregate,
     type_family,
 )
+from tidegate.plan.aggregates.registry import REGISTERED, register_accumulator
+from tidegate.plan.aggregates.table import ACCUMULATORS, DISTINCT, IGNORE_NULLS, TYPED
 from tidegate.plan.physical import PhysicalStreamingAggregation
-from tidegate.plan.planner import plan_query
 from tidegate.plan.schema import parse_schema
 from tidegate.plan.statement import Relation
-from tidegate.sql.bind import bind
-from tidegate.sql.parse import parse
+from tidegate.planner.planner import plan_query
 
 from .queries import aggregate
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tidegate.errors import ConfigError, QueryError
-from tidegate.plan.event_time import resolve_watermark
 from tidegate.plan.logical import Authority
 from tidegate.plan.settings import Settings, TimeMode
 from tidegate.plan.statement import Relation
 from tidegate.plan.windows import Count, Session, Sliding, State
+from tidegate.planner.event_time import resolve_watermark
 from tidegate.time import TimeUnit
 
 from .queries import clicks, expression, query, watermark_clause

@@ -21,8 +21,6 @@ from tidegate.plan.physical import (
     PhysicalStreamingAggregation,
     PhysicalWatermark,
 )
-from tidegate.plan.planner import check_windows, plan_logical, plan_query
-from tidegate.plan.rules import runnable
 from tidegate.plan.settings import RowPath, Settings, TimeMode
 from tidegate.plan.statement import BoundQuery, OrderItem, Relation
 from tidegate.plan.windows import (
@@ -35,6 +33,8 @@ from tidegate.plan.windows import (
     Tumbling,
     Window,
 )
+from tidegate.planner.planner import check_windows, plan_logical, plan_query
+from tidegate.planner.rules import runnable
 from tidegate.time import TimeUnit
 
 from .queries import TEN_SECONDS, aggregate, clicks, expression, query

@@ -144,7 +144,7 @@ def run_files(
 
 def _local_spark() -> EngineFactory:
     from tidegate.cases.spark import SparkRuns
-    from tidegate.session import local_session
+    from tidegate.spark.session import local_session
 
     return SparkRuns(spark=local_session()).factory()
 

@@ -19,13 +19,14 @@ from tidegate.cases.model import (
     Observed,
     SideRow,
 )
+from tidegate.cases.stepper import CaseStepper
 from tidegate.plan.settings import TimeMode
 from tidegate.time import from_datetime
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from tidegate.case_stepper import CaseStepper, Outcome
+    from tidegate.cases.stepper import CaseStepper, Outcome
 
 # Partitions of a run, and of the runs after a stop: a resumed query must not care.
 PARTITIONS = (2, 3, 1)
@@ -53,7 +54,7 @@ class SparkCaseEngine:
     """
 
     def __init__(self, case: Case, runs: SparkRuns) -> None:
-        from tidegate.query import sql
+        from tidegate.api.query import sql
 
         self._case = case
         self._runs = runs
@@ -112,7 +113,7 @@ class SparkCaseEngine:
     def _start(self) -> CaseStepper:
         partitions = PARTITIONS[self._starts % len(PARTITIONS)]
         self._starts += 1
-        return self._query.stepper(checkpoint=self._directory.name, partitions=partitions)
+        return CaseStepper(self._query, checkpoint=self._directory.name, partitions=partitions)
 
     def _frame(
         self, columns: tuple[Column, ...], rows: tuple[tuple[object, ...], ...]

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 import click
 
+from tidegate.api.query import sql
 from tidegate.cli.planning import named, relations_from_words, settings_from_words
 from tidegate.cli.query import format_of
 from tidegate.cli.tables import print_frame
+from tidegate.connectors.sources import read_table
 from tidegate.errors import ConfigError
-from tidegate.io.sources import read_table
+from tidegate.frontend.reading.parse import parse
 from tidegate.plan.pipeline import SourceConfig
 from tidegate.plan.statement import Relation
-from tidegate.query import sql
-from tidegate.session import local_session
-from tidegate.sql.parse import parse
+from tidegate.spark.session import local_session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

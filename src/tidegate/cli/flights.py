@@ -17,7 +17,7 @@ from tidegate.cli.tables import print_table
 from tidegate.config import load_config
 from tidegate.errors import ConfigError
 from tidegate.plan.pipeline import PipelineConfig
-from tidegate.session import local_session
+from tidegate.spark.session import local_session
 
 # Where the example is: in an installed package, in a checkout.
 FOLDERS = (

@@ -12,15 +12,15 @@ from types import FrameType
 
 from pyspark.sql import SparkSession
 
+from tidegate.api.query import sql
 from tidegate.cli.planning import in_file, plan_transform
 from tidegate.cli.progress import Progress
+from tidegate.connectors.sinks import ConsoleSink, FileSink
+from tidegate.connectors.sources import read_stream, read_table
 from tidegate.engine.stream import Run
 from tidegate.errors import TidegateError
-from tidegate.io.sinks import ConsoleSink, FileSink
-from tidegate.io.sources import read_stream, read_table
 from tidegate.plan.pipeline import METRICS_ONLY, PipelineConfig, SinkConfig, TransformConfig
-from tidegate.query import sql
-from tidegate.session import local_session
+from tidegate.spark.session import local_session
 
 POLL_SECONDS = 0.2
 

@@ -11,17 +11,17 @@ from pathlib import Path
 import click
 
 from tidegate.errors import ConfigError, QueryError, Span, TidegateError
-from tidegate.plan.explain import explain_json, explain_text
+from tidegate.explain.render import explain_json, explain_text
+from tidegate.frontend.binding.bind import bind
+from tidegate.frontend.reading.parse import parse
 from tidegate.plan.logical import LogicalPlan
 from tidegate.plan.physical import PhysicalPlan
 from tidegate.plan.pipeline import PipelineConfig, TransformConfig
-from tidegate.plan.planner import plan_query
 from tidegate.plan.schema import parse_schema
 from tidegate.plan.settings import Settings
 from tidegate.plan.statement import Relation
-from tidegate.row_errors import with_guards
-from tidegate.sql.bind import bind
-from tidegate.sql.parse import parse
+from tidegate.planner.guards import with_guards
+from tidegate.planner.planner import plan_query
 
 _SETTING = re.compile(r"(?:.*: )?(\w+) = ")
 

@@ -16,7 +16,7 @@ from tidegate.time import format_time
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from tidegate.engine.report import BatchReport
+    from tidegate.metrics.report import BatchReport
 
 
 class Progress(Protocol):

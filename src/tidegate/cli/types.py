@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tidegate.analysis.types import refusal
+from tidegate.api.inputs import frame_of_ddl
 from tidegate.cli.planning import Planned, in_file
+from tidegate.connectors.sources import read_stream, read_table
 from tidegate.errors import TidegateError
-from tidegate.given import frame_of_ddl
-from tidegate.io.sources import read_stream, read_table
-from tidegate.session import local_session
-from tidegate.type_check import refusal
+from tidegate.spark.session import local_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

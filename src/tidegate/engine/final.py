@@ -5,15 +5,15 @@ from __future__ import annotations
 from time import time_ns
 from typing import TYPE_CHECKING
 
-from tidegate.engine.frames import over
-from tidegate.engine.operator import LateWindows
-from tidegate.engine.ordered import OrderedOperator
-from tidegate.engine.paned import PaneOperator
-from tidegate.engine.prepare import BatchStart, fate_case, judge
-from tidegate.engine.sessions import SessionOperator
-from tidegate.engine.side import Judged, failed_results, side_output
-from tidegate.engine.sliding import SlidingOperator
-from tidegate.plan.accumulators import TIME
+from tidegate.engine.rows.prepare import BatchStart, fate_case, judge
+from tidegate.engine.side_output.records import Judged, failed_results, side_output
+from tidegate.engine.windows.operator import LateWindows
+from tidegate.engine.windows.ordered.operator import OrderedOperator
+from tidegate.engine.windows.panes.operator import PaneOperator
+from tidegate.engine.windows.sessions.operator import SessionOperator
+from tidegate.engine.windows.sliding.operator import SlidingOperator
+from tidegate.plan.aggregates.planned import TIME
+from tidegate.spark.statements import over
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

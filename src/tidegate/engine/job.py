@@ -9,25 +9,25 @@ from typing import TypeAlias
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StringType
 
-from tidegate.engine.counts import CountScan
-from tidegate.engine.finish import Finisher, native_types
-from tidegate.engine.frames import empty_frame
-from tidegate.engine.operator import Operator
-from tidegate.engine.ordered import OrderedOperator, OrderedRows, Scan
-from tidegate.engine.paned import PaneOperator
-from tidegate.engine.panes import pane_grid
-from tidegate.engine.partials import Partials, WholeRows
-from tidegate.engine.prepare import ROW, BatchStart
-from tidegate.engine.session_spans import SpanPartials, SpanRows
-from tidegate.engine.sessions import SessionOperator
-from tidegate.engine.sliding import sliding_operator
-from tidegate.engine.states import StateScan, warn_of_keys
+from tidegate.engine.rows.finish import Finisher, native_types
+from tidegate.engine.rows.prepare import ROW, BatchStart
+from tidegate.engine.windows.operator import Operator
+from tidegate.engine.windows.ordered.count_window import CountScan
+from tidegate.engine.windows.ordered.operator import OrderedOperator, OrderedRows, Scan
+from tidegate.engine.windows.ordered.state_window import StateScan, warn_of_keys
+from tidegate.engine.windows.panes.grid import pane_grid
+from tidegate.engine.windows.panes.operator import PaneOperator
+from tidegate.engine.windows.sessions.operator import SessionOperator
+from tidegate.engine.windows.sessions.spans import SpanPartials, SpanRows
+from tidegate.engine.windows.sliding.operator import sliding_operator
+from tidegate.engine.windows.state_rows import Partials, WholeRows
 from tidegate.plan.physical import (
     PhysicalAggregation,
     PhysicalPlan,
     PhysicalStreamingAggregation,
 )
 from tidegate.plan.windows import Count, Cumulate, Hopping, Session, Sliding, State, Tumbling
+from tidegate.spark.statements import empty_frame
 
 # Writes the rows of an epoch; a second call for the same epoch replaces the first.
 Write: TypeAlias = Callable[[DataFrame, int], None]

@@ -23,21 +23,21 @@ from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from tidegate.engine.faults import fault_point
-from tidegate.engine.manifest import Manifest, Segment
-from tidegate.engine.observe import observed
-from tidegate.engine.operator import Closing, Ingested
-from tidegate.engine.prepare import ERROR, BatchStart
-from tidegate.engine.report import BatchReport, Counts
-from tidegate.engine.side import KINDS, Judged, failed_results, side_output
-from tidegate.engine.watermark import SINGLE_SHARD, WatermarkState, advance
+from tidegate.engine.rows.prepare import ERROR, BatchStart
+from tidegate.engine.side_output.records import KINDS, Judged, failed_results, side_output
+from tidegate.engine.windows.operator import Closing, Ingested
+from tidegate.metrics.report import BatchReport, Counts
 from tidegate.plan.logical import Authority
 from tidegate.plan.settings import TimeMode
+from tidegate.spark.observe import observed
+from tidegate.state.manifest import Manifest, Segment
+from tidegate.state.watermark import SINGLE_SHARD, WatermarkState, advance
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from tidegate.engine.job import Job
-    from tidegate.engine.state import StateStore
+    from tidegate.state.store import StateStore
 
 _LOG = logging.getLogger("tidegate")
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from tidegate.engine.manifest import Manifest, check_fingerprint
-from tidegate.engine.state import StateStore
 from tidegate.engine.step import Batch, step
 from tidegate.errors import StateError
+from tidegate.state.manifest import Manifest, check_fingerprint
+from tidegate.state.store import StateStore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from tidegate.engine.job import Job
-    from tidegate.engine.report import BatchReport
+    from tidegate.metrics.report import BatchReport
 
 # Settings of the session that steps run in; it is a session of their own. Adaptive execution
 # re-plans between stages, which costs a small batch 40 ms; a step knows its sizes and sets its

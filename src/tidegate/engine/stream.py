@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from tidegate.engine.clock import OffsetLogClock
 from tidegate.engine.stepper import Stepper
 from tidegate.errors import ExecutionError, TidegateError
-from tidegate.files import CheaperFiles
+from tidegate.spark.files import CheaperFiles
 from tidegate.time import format_time, parse_duration
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from tidegate.engine.job import Job
-    from tidegate.engine.report import BatchReport
+    from tidegate.metrics.report import BatchReport
 
 OnBatch: TypeAlias = "Callable[[BatchReport], object]"
 

@@ -1,6 +1,6 @@
 """An expression that cannot stop the query, and what it says of a row on which it would have.
 
-``sql/guards`` makes one from the text of an expression; the engine computes both texts side by
+``frontend/guards`` makes one from the text of an expression; the engine computes both texts side by
 side and shares what they have in common.
 """
 

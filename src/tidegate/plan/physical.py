@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from tidegate.plan.accumulators import PartialColumn, PlannedAccumulator
+from tidegate.plan.aggregates.planned import PartialColumn, PlannedAccumulator
 from tidegate.plan.guarded import Guarded
 from tidegate.plan.logical import FilterStage, WatermarkSpec
 from tidegate.plan.settings import Settings

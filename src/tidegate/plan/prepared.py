@@ -1,8 +1,8 @@
-"""The columns that a row is prepared to, as texts over its source: see ``engine/prepare.py``."""
+"""The columns that a row is prepared to, as text over its source (``engine/rows/prepare.py``)."""
 
 from __future__ import annotations
 
-from tidegate.plan.accumulators import TIME
+from tidegate.plan.aggregates.planned import TIME
 from tidegate.plan.logical import FilterStage
 from tidegate.plan.physical import PhysicalFilter, PhysicalPlan
 from tidegate.plan.windows import Count, Sliding, State, Window

@@ -1,7 +1,7 @@
 """The settings of one transform, typed.
 
 They are what ``[transforms.NAME]`` and the settings given to ``tg.sql(..)`` mean. Durations are
-microseconds here; ``config.py`` reads them from text and checks the rest.
+microseconds here; ``config/settings.py`` reads them from text and checks the rest.
 """
 
 from __future__ import annotations

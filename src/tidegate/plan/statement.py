@@ -1,8 +1,9 @@
 """What a statement says, as data: the syntax (``SelectStmt``) and its meaning (``BoundQuery``).
 
-``sql/parse.py`` makes the first from text, ``sql/bind.py`` the second from the first and the
-schemas. Expressions are Spark SQL text. In a ``BoundQuery`` those that are computed for each source
-row are over the source's columns; those computed once a window are over these names only:
+``frontend/reading/parse.py`` makes the first from text, ``frontend/binding/bind.py`` the second
+from the first and the schemas. Expressions are Spark SQL text. In a ``BoundQuery`` those that are
+computed for each source row are over the source's columns; those computed once a window are over
+these names only:
 
     _k0, _k1 ..      the group keys              _start, _end     the window's bounds (TIMESTAMP)
     _a0, _a1 ..      the aggregates' results     _id              window_id() (STRING)

@@ -1,7 +1,8 @@
 """The window kinds, one frozen dataclass each: the only description of a window there is.
 
 Sizes are whole numbers of ``time_unit``, as the user wrote them; the ``*_us`` properties are
-microseconds. The arithmetic of bounds lives in ``panes.py``; here is only what a window *is*.
+microseconds. The arithmetic of bounds lives in ``engine/windows/panes/grid.py``; here is only what
+a window *is*.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Analysis: what Spark's analyzer is asked before a query starts."""

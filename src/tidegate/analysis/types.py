@@ -1,0 +1,150 @@
+"""The types of a statement: asked of Spark's analyzer, answered at their place in the text."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from tidegate.analysis.analyzer import Analyzer, Failure, analyzer
+from tidegate.analysis.messages import in_words, is_not_boolean, not_boolean
+from tidegate.errors import ConfigError, QueryError, TidegateError
+from tidegate.frontend.probes.probe import Probe
+from tidegate.frontend.probes.questions import Questions, questions
+from tidegate.plan.logical import Authority
+from tidegate.plan.time_columns import TimeColumn, TimeKind
+from tidegate.planner.event_time import time_problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tidegate.plan.physical import PhysicalPlan
+
+
+def refusal(
+    plan: PhysicalPlan, frames: Mapping[str, DataFrame], spark: SparkSession
+) -> TidegateError | None:
+    """Return what Spark's analyzer refuses in a statement, at the smallest part of it, or None.
+
+    Args:
+        plan: the plan.
+        frames: the stream and the tables, by the names of the statement; only their columns count.
+        spark: their session.
+    """
+    bound = plan.query
+    asked = questions(bound, plan.watermark.spec.event_time.sql)
+    needed = {each.name for each in (bound.source, *bound.tables)}
+    used = {name: frame for name, frame in frames.items() if name in needed}
+    with analyzer(spark, used) as spark_analyzer:
+        whole = spark_analyzer.ask(asked.whole, asked.rows.ctes)
+        if not isinstance(whole, Failure):
+            return None
+        for part in asked.parts:
+            if part.needs is not None:
+                needed_answer = spark_analyzer.ask(part.needs, part.ctes)
+                if isinstance(needed_answer, Failure):
+                    continue
+            answer = spark_analyzer.ask(part.query, part.ctes)
+            if isinstance(answer, Failure) and not _is_about_names(answer):
+                return _refused(part, answer, spark_analyzer, asked.words)
+        return _refused_time(plan, asked, spark_analyzer)
+
+
+def column_types(
+    plan: PhysicalPlan, frames: Mapping[str, DataFrame], spark: SparkSession
+) -> dict[str, str | None]:
+    """Return the types of the columns of FROM by their names; none of a name that two tables have.
+
+    Args:
+        plan: the plan.
+        frames: as for ``refusal``.
+        spark: their session.
+    """
+    statement = plan.query.statement
+    ctes = statement.ctes.strip()[len("WITH ") :]
+    with analyzer(spark, frames) as spark_analyzer:
+        query = f"SELECT * FROM {statement.relation}"
+        columns = spark_analyzer.ask(query, (ctes,) if ctes else ())
+    if isinstance(columns, Failure):
+        return {}
+    times = Counter(field.name.lower() for field in columns.fields)
+    return {
+        field.name: field.dataType.simpleString()
+        for field in columns.fields
+        if times[field.name.lower()] == 1
+    }
+
+
+def _refused(
+    part: Probe, failure: Failure, spark_analyzer: Analyzer, words: Mapping[str, str]
+) -> QueryError:
+    smallest = _smallest(part, failure.condition, spark_analyzer) or part
+    answer = spark_analyzer.ask(smallest.query, smallest.ctes)
+    assert isinstance(answer, Failure), "what is refused stays refused"
+    if is_not_boolean(answer):
+        what, mend = not_boolean(
+            smallest.text, smallest.clause or "the query", _type_of(smallest, answer)
+        )
+    else:
+        what, mend = in_words(smallest.text, answer)
+    return smallest.refused(_said(what, words), _said(mend, words))
+
+
+def _smallest(part: Probe, condition: str, spark_analyzer: Analyzer) -> Probe | None:
+    """The smallest part that is refused as the one around it is.
+
+    A part may be refused for being alone, such as the variable of a lambda: that is another
+    condition, and says nothing.
+    """
+    answer = spark_analyzer.ask(part.query, part.ctes)
+    if not isinstance(answer, Failure):
+        return None
+    for each in part.parts:
+        found = _smallest(each, condition, spark_analyzer)
+        if found is not None:
+            return found
+    return part if answer.condition == condition else None
+
+
+def _is_about_names(failure: Failure) -> bool:
+    """Whether Spark does not know a name: names have been checked, so it is one of ours."""
+    return failure.condition.startswith(("UNRESOLVED_", "MISSING_"))
+
+
+def _type_of(part: Probe, failure: Failure) -> str:
+    for name in ("type", "conditionType", "filter"):
+        found = failure.facts.get(name)
+        if found is not None:
+            return found.strip('"')
+    return "of another type"
+
+
+def _said(text: str, words: Mapping[str, str]) -> str:
+    """A text that says what the user wrote for the names in the queries."""
+    return re.sub(r"\b_[akx]\d+\b", lambda name: words.get(name[0], name[0]), text)
+
+
+def _refused_time(
+    plan: PhysicalPlan, asked: Questions, spark_analyzer: Analyzer
+) -> TidegateError | None:
+    """What is wrong with an event time whose type was not known when the query was planned."""
+    spec, unit = plan.watermark.spec.event_time, plan.settings.event_time_unit
+    if spec.sql is None:
+        return None
+    time = spark_analyzer.ask(asked.rows.select(spec.sql), asked.rows.ctes)
+    if not isinstance(time, Failure):
+        return None
+    answer = spark_analyzer.ask(asked.rows.select(spec.text), asked.rows.ctes)
+    if isinstance(answer, Failure):
+        return None
+    kind = answer[0].dataType.simpleString().upper()
+    column = TimeColumn(sql=spec.text, text=spec.text, kind=TimeKind.of(kind), type=kind)
+    problem = time_problem(column, unit)
+    if problem is None:
+        return None
+    what, mend = problem
+    if spec.authority is Authority.SQL and asked.event_time is not None:
+        return asked.event_time.refused(what, mend)
+    return ConfigError(f'event_time_field = "{spec.text}": {what}\n\n{mend}')

@@ -1,0 +1,110 @@
+"""What a user gives for the names of a statement: DataFrames, or schemas of streams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tidegate.errors import ConfigError
+from tidegate.plan.schema import parse_schema
+from tidegate.plan.statement import Column, Relation
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """Streams, as DataFrames or as schemas (DDL), and static tables, by name."""
+
+    streams: Mapping[str, DataFrame | str]
+    tables: Mapping[str, DataFrame]
+
+    @classmethod
+    def of(
+        cls,
+        streams: Mapping[str, DataFrame | str],
+        tables: Mapping[str, DataFrame],
+        named: Mapping[str, DataFrame | str],
+    ) -> Given:
+        """Return what is given, with ``named`` ones sorted into streams and tables."""
+        streaming = {n: v for n, v in named.items() if isinstance(v, str) or v.isStreaming}
+        static: dict[str, Any] = {n: v for n, v in named.items() if n not in streaming}
+        if not streams and not streaming:
+            # Only tables: the statement is for batch(), and its FROM is taken as the stream.
+            streaming, static = static, {}
+        return cls(streams={**streams, **streaming}, tables={**tables, **static})
+
+    def relations(self) -> list[Relation]:
+        """Return the relations for the binder.
+
+        Raises:
+            ConfigError: a schema cannot be read.
+        """
+        return [
+            *(Relation(name=n, columns=_columns(n, v)) for n, v in self.streams.items()),
+            *(
+                Relation(name=n, columns=_columns(n, v), streaming=False)
+                for n, v in self.tables.items()
+            ),
+        ]
+
+    def frames(self) -> dict[str, DataFrame]:
+        """Return the DataFrames by name, without streams of which only the schema is known."""
+        streams = {n: v for n, v in self.streams.items() if not isinstance(v, str)}
+        return {**streams, **self.tables}
+
+    def empty(self, spark: SparkSession) -> dict[str, DataFrame]:
+        """Return the tables, and a static DataFrame without rows for each stream.
+
+        Raises:
+            ConfigError: Spark refuses a schema.
+        """
+        from tidegate.spark.statements import empty_frame
+
+        empty = {
+            name: frame_of_ddl(spark, name, value)
+            if isinstance(value, str)
+            else empty_frame(spark, value.schema)
+            for name, value in self.streams.items()
+        }
+        return {**empty, **self.tables}
+
+    def session(self) -> SparkSession | None:
+        """Return the session of the first DataFrame."""
+        frame = next(iter(self.frames().values()), None)
+        return None if frame is None else frame.sparkSession
+
+
+def frame_of_ddl(spark: SparkSession, name: str, ddl: str) -> DataFrame:
+    """Return a frame without rows of the schema of a stream or table.
+
+    Raises:
+        ConfigError: Spark refuses it.
+    """
+    from pyspark.errors import PySparkException
+
+    from tidegate.analysis.analyzer import failure_of, unlogged
+    from tidegate.spark.statements import empty_frame
+
+    try:
+        with unlogged():
+            return empty_frame(spark, ddl)
+    except PySparkException as error:
+        raise ConfigError(
+            f"the schema of {name}: {failure_of(error).message}\n\n"
+            'A schema is DDL, e.g. "ts TIMESTAMP, v INT".'
+        ) from None
+
+
+def _columns(name: str, value: DataFrame | str) -> tuple[Column, ...]:
+    if not isinstance(value, str):
+        return tuple(
+            Column(name=field.name, type=field.dataType.simpleString().upper())
+            for field in value.schema.fields
+        )
+    try:
+        return parse_schema(value)
+    except ValueError as error:
+        raise ConfigError(f"schema of {name}: {error}") from error

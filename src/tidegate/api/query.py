@@ -1,0 +1,339 @@
+"""The Python API: ``sql`` makes a ``Query`` of a statement.
+
+A query explains itself, runs as a stream, or runs over a table. This is the place where the
+statement, the plan, the engine and the sinks meet.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from tidegate.analysis.accumulators import check_definitions
+from tidegate.analysis.analyzer import failure_of, unlogged
+from tidegate.analysis.functions import user_functions
+from tidegate.analysis.messages import in_words
+from tidegate.analysis.types import column_types, refusal
+from tidegate.api.inputs import Given
+from tidegate.config import read_settings
+from tidegate.connectors.sinks import Sink, SinkLike, as_sink
+from tidegate.engine.clock import needs_ticks, with_ticks, without_ticks
+from tidegate.engine.final import final_errors, final_results
+from tidegate.engine.job import Job, Outlets, make_job
+from tidegate.engine.rows.prepare import are_conditions, prepare
+from tidegate.engine.stream import Launch, OnBatch, Run
+from tidegate.errors import ConfigError, ExecutionError, QueryError, Span
+from tidegate.explain.render import explain_json, explain_text
+from tidegate.frontend.binding.bind import bind
+from tidegate.frontend.reading.parse import parse
+from tidegate.plan.logical import Authority, LogicalPlan
+from tidegate.plan.physical import PhysicalPlan
+from tidegate.plan.settings import Settings, TimeMode
+from tidegate.planner.guards import is_derived, result_guards, with_guards
+from tidegate.planner.planner import plan_query
+from tidegate.planner.rules import runnable
+from tidegate.spark.session import local_session
+
+if TYPE_CHECKING:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+def sql(  # noqa: PLR0913 - the public call; all but the statement are options by keyword
+    text: str,
+    *,
+    settings: Settings | Mapping[str, object] | None = None,
+    streams: Mapping[str, DataFrame | str] | None = None,
+    tables: Mapping[str, DataFrame] | None = None,
+    spark: SparkSession | None = None,
+    origin: str = "query",
+    **named: DataFrame | str,
+) -> Query:
+    """Return the query of a statement.
+
+    Args:
+        text: the statement.
+        settings: settings of a transform, e.g. ``{"watermark_lag": "5s"}``.
+        streams: streaming DataFrames by the name that the statement uses; a DDL schema (text) is
+            enough to explain, for ``batch`` and for a stepper.
+        tables: static DataFrames to join.
+        spark: the session, needed when no DataFrame is given.
+        origin: where the statement stands, for messages.
+        named: streams and tables by name: a static DataFrame is a table if there is a stream beside
+            it.
+
+    Raises:
+        QueryError: the statement is refused, by us or, where DataFrames are given, by the types
+            that Spark's analyzer finds.
+        ConfigError: a setting is refused.
+    """
+    given = Given.of(streams or {}, tables or {}, named)
+    typed = settings if isinstance(settings, Settings) else read_settings(settings or {})
+    statement = parse(text, origin)
+    session = spark or given.session()
+    functions = () if session is None else user_functions(session)
+    bound = bind(statement, given.relations(), typed, functions)
+    logical, physical = plan_query(bound, typed)
+    query = Query(logical=logical, physical=with_guards(physical), given=given, spark=spark)
+    if not isinstance(given.streams.get(bound.source.name), str):
+        query.check_types()
+    return query
+
+
+class Query:
+    """A planned statement. Nothing has started yet; ``explain`` needs no Spark."""
+
+    def __init__(
+        self,
+        *,
+        logical: LogicalPlan,
+        physical: PhysicalPlan,
+        given: Given,
+        spark: SparkSession | None,
+    ) -> None:
+        self.logical = logical
+        self.physical = physical
+        self.given = given
+        self._given_spark = spark
+        self._knows_types = False
+
+    def explain(self, form: Literal["text", "json"] = "text") -> Any:  # noqa: ANN401 - text or a dict
+        """Return both plans, as text or as a dict for JSON."""
+        make = explain_json if form == "json" else explain_text
+        return make(self.logical, self.physical)
+
+    def check_types(self, frames: Mapping[str, DataFrame] | None = None) -> None:
+        """Ask Spark's analyzer whether the types of every expression are right; nothing runs.
+
+        Args:
+            frames: the stream and the tables by the names of the statement, asked for their
+                columns; those given to ``sql`` without it, a schema as a frame without rows.
+
+        Raises:
+            QueryError: they are not, with the smallest expression that is wrong.
+            ConfigError: the setting ``event_time_field`` names what is no time.
+        """
+        given = self._frames_by_name(frames)
+        found = refusal(self.physical, given, next(iter(given.values())).sparkSession)
+        if found is not None:
+            raise found
+        self._learn_types(given)
+
+    @cached_property
+    def schema(self) -> StructType:
+        """The columns of every emission, in order: name and type.
+
+        Raises:
+            QueryError: Spark's analyzer refuses an expression.
+        """
+        self.check_types()
+        rows = self._prepare(self.given.empty(self.spark))
+        job = self._job(rows, Outlets(results=_nowhere), partitions=1)
+        return final_results(rows, job).schema
+
+    def start(  # noqa: PLR0913 - the public call; all are options by keyword
+        self,
+        *,
+        sink: SinkLike,
+        checkpoint: str,
+        late: SinkLike | None = None,
+        errors: SinkLike | None = None,
+        trigger: str | None = None,
+        once: bool = False,
+        name: str | None = None,
+        on_batch: OnBatch | None = None,
+    ) -> Run:
+        """Start the query as a stream and return its handle.
+
+        Args:
+            sink: where results go: a sink, a function of (frame, epoch), a folder for Parquet, or
+                ``console``.
+            checkpoint: the folder of Spark's progress and of the state; a restart goes on from it.
+            late: where late rows go; without it they are counted.
+            errors: where rows with an error go; without it they are counted.
+            trigger: the interval of batches, e.g. ``1s``; as fast as possible without.
+            once: read what is there, then end.
+            name: the name of the query in Spark.
+            on_batch: called with a ``BatchReport`` after each batch.
+
+        Raises:
+            ConfigError: the stream is no streaming DataFrame.
+            QueryError: Spark's analyzer refuses an expression.
+            StateError: the checkpoint holds the state of another query.
+            ExecutionError: the engine does not run this plan yet.
+        """
+        stream = self.given.streams.get(self.physical.query.source.name)
+        if stream is None or isinstance(stream, str) or not stream.isStreaming:
+            raise ConfigError(
+                f"{self.physical.query.source.name} is not a streaming DataFrame\n\nGive one of "
+                "spark.readStream to tidegate.sql(..), or use query.batch(..) for a table."
+            )
+        self._warn_of_processing_time()
+        side = {
+            kind: as_sink(value)
+            for kind, value in (("late", late), ("error", errors))
+            if value is not None
+        }
+        rows = self._prepare(self.given.frames(), ticks=not once, keep_rows=bool(side))
+        job = self._job(rows, _outlets(as_sink(sink), side), partitions=_parallelism(rows))
+        launch = Launch(
+            checkpoint=checkpoint, trigger=trigger, once=once, name=name, on_batch=on_batch
+        )
+        return Run(job, rows, launch)
+
+    def batch(self, **frames: DataFrame) -> DataFrame:
+        """Return the final answers over tables: what the stream gives once every window has closed.
+
+        Rows and results that fail are left out; ``batch_errors`` has them.
+
+        Args:
+            frames: static DataFrames by the names of the statement; those given to ``sql`` are used
+                for the rest.
+
+        Raises:
+            ConfigError: the stream is missing or is not static.
+            QueryError: Spark's analyzer refuses an expression.
+            ExecutionError: the engine does not run this plan yet, or it is in processing time.
+        """
+        return final_results(*self._over_tables(frames))
+
+    def batch_errors(self, **frames: DataFrame) -> DataFrame:
+        """Return one record for each row and result that ``batch`` over the same tables leaves out.
+
+        Records are those of side output, with the reason, the part that failed and the original
+        row. With another ``error_policy`` than ``side_output`` only rows without a usable event
+        time are left out.
+
+        Args:
+            frames: as for ``batch``.
+
+        Raises:
+            ConfigError, QueryError, ExecutionError: as ``batch``.
+        """
+        return final_errors(*self._over_tables(frames, keep_rows=True))
+
+    def _over_tables(
+        self, frames: Mapping[str, DataFrame], *, keep_rows: bool = False
+    ) -> tuple[DataFrame, Job]:
+        """Prepared rows of tables, and their job."""
+        given = {**self.given.frames(), **frames}
+        name = self.physical.query.source.name
+        if name not in given or given[name].isStreaming:
+            raise ConfigError(
+                f"batch needs a static DataFrame\n\nWrite query.batch({name}=spark.read...)."
+            )
+        if self.physical.watermark.spec.mode is TimeMode.PROCESSING:
+            raise ExecutionError(
+                "batch() has no processing time: the rows of a table have no arrival\n\nGive the "
+                'query an event time: event_time_field = "..", or ON in the statement.'
+            )
+        if frames:
+            self.check_types(given)
+        rows = self._prepare(given, keep_rows=keep_rows)
+        return rows, self._job(rows, Outlets(results=_nowhere), partitions=_parallelism(rows))
+
+    def _warn_of_processing_time(self) -> None:
+        spec = self.physical.watermark.spec
+        if spec.mode is TimeMode.PROCESSING and spec.event_time.authority is Authority.DEFAULT:
+            logging.getLogger("tidegate").warning(
+                "%s: windows are in processing time, for nothing names an event time; set "
+                'event_time_field, or time = "processing" if that is meant',
+                self.physical.query.statement.origin,
+            )
+
+    def _job(self, rows: DataFrame, outlets: Outlets, partitions: int) -> Job:
+        check_definitions(self.physical, rows)
+        with self._refusing({}):
+            if not are_conditions(self.physical, rows):
+                self.check_types()
+            job = make_job(self.physical, rows, outlets, partitions)
+        names = {field.name: field.dataType for field in rows.schema} | dict(job.finisher.types)
+        types = {name: kind.simpleString() for name, kind in names.items()}
+        finisher = replace(job.finisher, guards=result_guards(self.physical, types))
+        return replace(job, finisher=finisher)
+
+    def _prepare(
+        self,
+        frames: Mapping[str, DataFrame],
+        *,
+        ticks: bool = False,
+        **options: Any,  # noqa: ANN401 - options of ``prepare``, passed on
+    ) -> DataFrame:
+        reason = runnable(self.physical)
+        if reason is not None:
+            raise ExecutionError(reason)
+        needed = {r.name for r in (self.physical.query.source, *self.physical.query.tables)}
+        used = {name: frame for name, frame in frames.items() if name in needed}
+        self._learn_types(used)
+        with self._refusing(used):
+            rows = prepare(self.physical, used, **options)
+        if not needs_ticks(self.physical):
+            return rows
+        return (
+            with_ticks(rows, self.physical.settings.clock_interval_us)
+            if ticks
+            else without_ticks(rows)
+        )
+
+    @contextmanager
+    def _refusing(self, frames: Mapping[str, DataFrame]) -> Iterator[None]:
+        """Tell what Spark's analyzer refuses at its place in the statement."""
+        from pyspark.errors import AnalysisException
+
+        try:
+            with unlogged():
+                yield
+        except AnalysisException as error:
+            given = self._frames_by_name(frames)
+            raise refusal(self.physical, given, self.spark) or self._refused(error) from error
+
+    def _refused(self, error: PySparkException) -> QueryError:
+        """Return what Spark refuses of a statement that is no expression of the user's."""
+        statement = self.physical.query.statement
+        what, mend = in_words("the statement", failure_of(error))
+        return QueryError(
+            what,
+            sql=statement.text,
+            span=Span(0, len(statement.text.split("\n")[0])),
+            mend=mend,
+            origin=statement.origin,
+        )
+
+    def _learn_types(self, frames: Mapping[str, DataFrame]) -> None:
+        """Guard expressions by the types of columns that only Spark can tell, once it is there."""
+        if self._knows_types or not is_derived(self.physical):
+            return
+        plan = self.physical
+        types = column_types(plan, frames, next(iter(frames.values())).sparkSession)
+        # In this order: another thread must not find the flag before the guards.
+        self.physical = with_guards(plan, types)
+        self._knows_types = True
+
+    def _frames_by_name(self, frames: Mapping[str, DataFrame] | None) -> dict[str, DataFrame]:
+        """The frames by name; a stream of which only the schema is known has no rows."""
+        given = {**self.given.frames(), **(frames or {})}
+        missing = [name for name in self.given.streams if name not in given]
+        empty = self.given.empty(self.spark) if missing else {}
+        return {**given, **{name: empty[name] for name in missing}}
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session of the query."""
+        return self._given_spark or self.given.session() or local_session()
+
+
+def _outlets(results: Sink, side: Mapping[str, Sink]) -> Outlets:
+    return Outlets(results=results.write, side={kind: sink.write for kind, sink in side.items()})
+
+
+def _parallelism(frame: DataFrame) -> int:
+    return frame.sparkSession.sparkContext.defaultParallelism
+
+
+def _nowhere(frame: DataFrame, epoch: int) -> None:
+    raise AssertionError("a batch query has no sink")

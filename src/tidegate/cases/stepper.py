@@ -1,0 +1,105 @@
+"""A query driven batch by batch, without a streaming query of Spark: for cases and tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tidegate.engine.job import Outlets
+from tidegate.engine.side_output.records import KINDS
+from tidegate.engine.stepper import Stepper
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row
+
+    from tidegate.api.query import Query
+    from tidegate.metrics.report import BatchReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideRecord:
+    """A record of side output as a stepper gives it; ``window`` is the last one, as start, end."""
+
+    kind: str
+    reason: str
+    late_by_ms: int | None
+    window: tuple[str, str] | None
+    group_key: dict[str, object] | None
+    original: dict[str, object] | None
+    detail: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What one step gave."""
+
+    report: BatchReport
+    rows: Sequence[Row]
+    side: Sequence[SideRecord]
+
+
+class CaseStepper:
+    """Drives a query batch by batch over a checkpoint, collecting what each step gives."""
+
+    def __init__(self, query: Query, *, checkpoint: str, partitions: int) -> None:
+        self._query = query
+        self._rows: list[Row] = []
+        self._side: list[SideRecord] = []
+        outlets = Outlets(results=self._take_rows, side={kind: self._take_side for kind in KINDS})
+        rows = query._prepare(query.given.empty(query.spark), keep_rows=True)
+        self._stepper = Stepper(query._job(rows, outlets, partitions), checkpoint, query.spark)
+
+    def batch(self, frame: DataFrame, clock_us: int) -> Outcome:
+        """Run the step of the next batch on rows of the stream at a clock."""
+        name = self._query.physical.query.source.name
+        rows = self._query._prepare({**self._query.given.tables, name: frame}, keep_rows=True)
+        return self._outcome(self._stepper.run(self._next, rows, clock_us))
+
+    def clock(self, clock_us: int) -> Outcome:
+        """Let time pass without rows."""
+        return self._outcome(self._stepper.run(self._next, None, clock_us))
+
+    def drain(self) -> Outcome:
+        """Close and emit every window."""
+        return self._outcome(self._stepper.drain())
+
+    def flush(self) -> Outcome:
+        """Emit open state windows."""
+        return self._outcome(self._stepper.flush())
+
+    def close(self) -> None:
+        """Let go; the checkpoint stays."""
+
+    @property
+    def _next(self) -> int:
+        return self._stepper.state.batch_id + 1
+
+    def _outcome(self, report: BatchReport | None) -> Outcome:
+        assert report is not None, "the next batch is never a replay"
+        outcome = Outcome(report=report, rows=tuple(self._rows), side=tuple(self._side))
+        self._rows.clear()
+        self._side.clear()
+        return outcome
+
+    def _take_rows(self, frame: DataFrame, epoch: int) -> None:
+        del epoch
+        self._rows.extend(frame.collect())
+
+    def _take_side(self, frame: DataFrame, epoch: int) -> None:
+        del epoch
+        for record in frame.collect():
+            original, window, group = (
+                record[name] for name in ("original_event", "window", "group_key")
+            )
+            self._side.append(
+                SideRecord(
+                    kind=record["kind"],
+                    reason=record["reason"],
+                    late_by_ms=record["late_by_ms"],
+                    window=None if window is None else (window["start"], window["end"]),
+                    group_key=None if group is None else group.asDict(),
+                    original=None if original is None else original.asDict(),
+                    detail=record["error_detail"],
+                )
+            )

@@ -1,0 +1,1 @@
+"""Connectors: the systems that rows come from and go to."""

@@ -1,0 +1,139 @@
+"""Ingest: job 1 of a batch. State rows become a segment, and the job counts on its way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tidegate.engine.faults import fault_point
+from tidegate.engine.rows.prepare import FATE, UNTIMED, BatchStart, Fate
+from tidegate.engine.windows.operator import Ingested
+from tidegate.engine.windows.state_rows import FALLBACKS, KEPT, ROWS, SEEN_TIME
+from tidegate.metrics.report import Counts
+from tidegate.spark.observe import observed
+from tidegate.state.manifest import Segment
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from tidegate.state.store import StateStore
+
+
+class StateRow(Protocol):
+    """What ingest asks of the shape of the state, for every kind of window."""
+
+    @property
+    def aggregated(self) -> bool:
+        """Whether a state row stands for many rows."""
+
+    def kept(self, placed: DataFrame) -> DataFrame:
+        """Return what the state keeps of placed rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intake:
+    """How placed rows are taken in.
+
+    Attributes:
+        shape: what a state row is.
+        time: the column (or Spark SQL) whose bounds the segment has.
+        partial: the condition (Spark SQL) under which an accumulated row was late for some of its
+            windows.
+        late: the condition (Spark SQL over placed rows) under which a row that ``place`` left among
+            the accumulated ones is late for all its windows; such rows stay in the segment, where
+            no window takes them.
+    """
+
+    shape: StateRow
+    time: str
+    partial: str | None = None
+    late: str | None = None
+
+
+def take_in(placed: DataFrame, intake: Intake, start: BatchStart, store: StateStore) -> Ingested:
+    """Write placed rows as the segment of an epoch; a batch that keeps nothing leaves none."""
+    fault_point("before_segment", start.epoch)
+    store.set_tasks_for_batch()
+    expressions = _numbers(intake)
+    if FALLBACKS in placed.columns:
+        expressions["fallbacks"] = f"sum(IF({_kept_sql(intake)}, {FALLBACKS}, 0))"
+    watched, numbers = observed(placed, expressions)
+    name = str(start.epoch)
+    store.write_segment(name, intake.shape.kept(watched))
+    seen = numbers()
+    store.batch_rows = seen["groups"]
+    if not seen["groups"]:
+        store.delete_segment(name)
+    fault_point("after_segment", start.epoch)
+    return _ingested(name, seen)
+
+
+def _numbers(intake: Intake) -> dict[str, str]:
+    """What to observe: few expressions, since each is computed for every state row of the batch."""
+    kept = _kept_sql(intake)
+    numbers = {
+        "groups": f"count_if({kept})",
+        "rows": f"sum(IF({kept}, {ROWS}, 0))",
+        "time": f"max(IF({FATE} NOT IN ({_list(UNTIMED)}), {SEEN_TIME}, NULL))",
+        "first": f"min({_if(kept, intake)})",
+        "last": f"max({_if(kept, intake)})",
+    }
+    if intake.shape.aggregated:
+        # At most one partial for each fate and task, so a short list says it all.
+        numbers["others"] = f"collect_list(IF({KEPT}, NULL, struct({FATE}, {ROWS})))"
+    else:
+        numbers |= {f.name: f"sum(IF({FATE} = {f.value}, {ROWS}, 0))" for f in COUNTED}
+    if intake.late is not None:
+        numbers["late"] = f"sum(IF({KEPT} AND {intake.late}, {ROWS}, 0))"
+    if intake.partial is not None:
+        numbers["partial"] = f"sum(IF({kept} AND {intake.partial}, {ROWS}, 0))"
+    return numbers
+
+
+def _kept_sql(intake: Intake) -> str:
+    return KEPT if intake.late is None else f"({KEPT} AND NOT ({intake.late}))"
+
+
+def _if(kept: str, intake: Intake) -> str:
+    # Rows that are not accumulated have no time column; late ones would widen the bounds for
+    # nothing.
+    return intake.time if intake.late is None else f"IF({kept}, {intake.time}, NULL)"
+
+
+# The fates that are counted by themselves: all but accumulated rows and ticks.
+COUNTED = tuple(fate for fate in Fate if fate not in (Fate.ACCUMULATED, Fate.TICK))
+
+
+def _list(fates: tuple[Fate, ...]) -> str:
+    return ", ".join(str(fate.value) for fate in fates)
+
+
+def _ingested(name: str, seen: dict[str, Any]) -> Ingested:
+    rows: dict[Fate, int] = {fate: seen.get(fate.name) or 0 for fate in COUNTED}
+    for other in seen.get("others", ()):
+        if other[FATE] in rows:
+            rows[Fate(other[FATE])] += other[ROWS]
+    rows[Fate.LATE] += seen.get("late") or 0
+    accumulated = seen["rows"] or 0
+    counts = Counts(
+        rows_in=accumulated + sum(rows.values()),
+        accumulated=accumulated,
+        late=rows[Fate.LATE],
+        error=sum(rows[fate] for fate in (*UNTIMED, Fate.ROW_ERROR) if fate in rows),
+        filtered=rows[Fate.FILTERED],
+        outside_windows=rows[Fate.OUTSIDE_WINDOWS],
+        partial=seen.get("partial") or 0,
+        processing_time_fallback=seen.get("fallbacks") or 0,
+    )
+    segment = (
+        Segment(
+            name=name, level=0, first_us=seen["first"], last_us=seen["last"], rows=seen["groups"]
+        )
+        if seen["groups"]
+        else None
+    )
+    return Ingested(
+        segments=(segment,) if segment else (),
+        counts=counts,
+        event_time_us=seen["time"],
+    )

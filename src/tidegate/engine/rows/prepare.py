@@ -1,0 +1,328 @@
+"""Preparing rows: from a source's own columns to the few that a query needs, and each row's fate.
+
+``prepare`` runs before ``foreachBatch``, on the streaming DataFrame, so that only these columns
+cross into the batch:
+
+    _t      BIGINT    the row's event time in microseconds, NULL when it has none
+    _own_t  BIGINT    only with null_event_time = "fallback": the row's own event time, where _t is
+                      the time of the source's metadata for a row without one
+    _pass   BOOLEAN   the WHERE clause (only when there is one)
+    _err    STRING    the first error of the row's expressions (only where one can fail)
+    _k0 ..            group keys          _x0 ..   arguments and filters of aggregates
+    _p0 ..            partition keys of the window (OVER)
+    _open, _emit, _when   the window's conditions
+    _row    STRUCT    the source's columns (only when side output wants the original row)
+
+``classify`` adds, inside the batch, ``_class`` (a ``Fate``) and ``_pane``; both and the keys are
+NULL-free only for rows that are accumulated, so that all late rows of a batch are one group and so
+on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from uuid import uuid4
+
+from pyspark.sql import DataFrame
+
+from tidegate.engine.clock import TICK, needs_ticks
+from tidegate.engine.windows.panes.grid import PANE, PaneGrid
+from tidegate.plan.aggregates.planned import ORDER, TIME
+from tidegate.plan.guarded import Guarded, first_error
+from tidegate.plan.physical import (
+    PhysicalAggregation,
+    PhysicalPlan,
+    PhysicalStreamingAggregation,
+)
+from tidegate.plan.prepared import (
+    EMIT,
+    OPEN,
+    OWN_TIME,
+    PASS,
+    WHEN,
+    falls_back,
+    prepared_columns,
+    where_clause,
+)
+from tidegate.plan.settings import ErrorPolicy, TimeMode
+from tidegate.plan.windows import Count, Sliding, State
+from tidegate.spark.statements import ROW_NUMBER, by_reference, over
+from tidegate.time import floor_to
+
+FATE = "_class"
+ROW = "_row"
+ERROR = "_err"
+
+# Years 1 to 9999, the range in which Spark prints and reads times; arithmetic on it cannot
+# overflow.
+LEAST_TIME_US = -62_135_596_800_000_000
+GREATEST_TIME_US = 253_402_300_799_999_999
+
+# A row up to the last full hour before the limit of the future is not compared with the limit.
+COARSE_US = 3_600_000_000
+
+
+class Fate(IntEnum):
+    """What becomes of a row; the number is the value of ``_class``."""
+
+    ACCUMULATED = 0
+    LATE = 1
+    NULL_EVENT_TIME = 2
+    FUTURE_EVENT_TIME = 3
+    FILTERED = 4
+    OUTSIDE_WINDOWS = 5
+    EVENT_TIME_OUT_OF_RANGE = 6
+    TICK = 7
+    ROW_ERROR = 8
+
+
+# Rows of these fates have no event time that the watermark may follow.
+UNTIMED = (
+    Fate.NULL_EVENT_TIME,
+    Fate.FUTURE_EVENT_TIME,
+    Fate.EVENT_TIME_OUT_OF_RANGE,
+    Fate.TICK,
+)
+
+
+def prepare(
+    plan: PhysicalPlan,
+    sources: Mapping[str, DataFrame],
+    *,
+    keep_rows: bool = False,
+) -> DataFrame:
+    """Return the prepared rows of a query: the columns above.
+
+    Args:
+        plan: the plan.
+        sources: the stream and the static tables, by the names that the statement uses.
+        keep_rows: whether side output needs the original rows.
+    """
+    columns = [f"{sql} AS {name}" for name, sql in guarded_columns(plan).items()]
+    statement = plan.query.statement
+    # Behind a WITH clause or a subquery the stream's own columns are gone: there the row that is
+    # kept is the one of the FROM clause.
+    behind = bool(statement.ctes) or statement.relation.lstrip().startswith("(")
+    if keep_rows:
+        columns.append(f"struct(*) AS {ROW}" if behind else ROW)
+    views = {name: f"_tidegate_{uuid4().hex}" for name in sources}
+    named = [
+        f"`{name}` AS (SELECT *"
+        + (
+            f", struct(*) AS {ROW}"
+            if keep_rows and not behind and name == plan.query.source.name
+            else ""
+        )
+        + f" FROM {view})"
+        for name, view in views.items()
+    ]
+    ctes, relation = plan.safe_from or (statement.ctes, statement.relation)
+    if ctes:
+        named.append(ctes.strip()[len("WITH ") :])
+    spark = next(iter(sources.values())).sparkSession
+    try:
+        for name, view in views.items():
+            sources[name].createOrReplaceTempView(view)
+        return spark.sql(
+            f"WITH {', '.join(named)} SELECT {_hint(plan)} {', '.join(columns)} FROM {relation}"
+        )
+    finally:
+        for view in views.values():
+            spark.catalog.dropTempView(view)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchStart:
+    """What a batch's rows are judged by; all of it is fixed before the batch.
+
+    Attributes:
+        epoch: the step.
+        clock_us: the clock of the batch, one instant for all its rows; None: nothing is judged by
+            it, only types are asked for.
+        bound_us: the end up to which windows had closed, the watermark less the allowed lateness;
+            None: no watermark yet.
+    """
+
+    epoch: int
+    clock_us: int | None = None
+    bound_us: int | None = None
+
+
+def guarded_columns(plan: PhysicalPlan) -> dict[str, str]:
+    """``prepared_columns`` that do not raise, and the error of the row where they would have."""
+    columns, guards = prepared_columns(plan), plan.guards
+    safe = {name: guards[name].safe if name in guards else sql for name, sql in columns.items()}
+    if not has_row_errors(plan):
+        return safe
+    where = Guarded(safe=columns[PASS]) if PASS in columns else None
+    # An event time that fails is none, which is an error of its own.
+    others = [each for name, each in guards.items() if name not in (PASS, TIME, OWN_TIME)]
+    error = first_error(others, guards.get(PASS, where))
+    assert error is not None, "a guard is kept only for what can fail"
+    return {**safe, ERROR: error}
+
+
+def has_row_errors(plan: PhysicalPlan) -> bool:
+    """Whether an expression can fail on a row, and the row is then handed over as an error."""
+    return plan.settings.error_policy is ErrorPolicy.SIDE_OUTPUT and any(
+        each.error is not None and name not in (TIME, OWN_TIME)
+        for name, each in plan.guards.items()
+    )
+
+
+def are_conditions(plan: PhysicalPlan, rows: DataFrame) -> bool:
+    """Whether the conditions of a plan are BOOLEAN, by the types that Spark gives them."""
+    names = {PASS, OPEN, EMIT, WHEN, *(each.filter for each in plan.query.aggregates)}
+    found = [field.dataType.typeName() for field in rows.schema.fields if field.name in names]
+    return all(kind == "boolean" for kind in found)
+
+
+def classify(
+    rows: DataFrame,
+    plan: PhysicalPlan,
+    grid: PaneGrid,
+    start: BatchStart,
+    aggregation: PhysicalAggregation | PhysicalStreamingAggregation,
+) -> DataFrame:
+    """Return prepared rows with ``_class``, ``_pane`` and, where it is needed, ``_order``.
+
+    ``_pane`` and the keys are NULL for rows that are not accumulated.
+    """
+    fate = fate_sql(plan, grid, start)
+    return over(
+        rows,
+        classify_sql(judged_sql(rows.columns, plan, start, fate), plan, grid, start, aggregation),
+    )
+
+
+def classify_sql(
+    judged: str,
+    plan: PhysicalPlan,
+    grid: PaneGrid,
+    start: BatchStart,
+    aggregation: PhysicalAggregation | PhysicalStreamingAggregation,
+) -> str:
+    """``classify`` as text, over a statement that gives judged rows."""
+    accumulated = f"{FATE} = {Fate.ACCUMULATED.value}"
+    columns = [
+        TIME,
+        *([OWN_TIME] if falls_back(plan) else []),
+        FATE,
+        f"CASE WHEN {accumulated} THEN {grid.pane_sql(TIME)} END AS {PANE}",
+        *(f"CASE WHEN {accumulated} THEN {k.name} END AS {k.name}" for k in aggregation.keys),
+        *(argument.name for argument in aggregation.arguments),
+    ]
+    if _needs_order(aggregation):
+        columns.append(f"{order_sql(start)} AS {ORDER}")
+    return f"SELECT {', '.join(columns)} FROM ({judged})"
+
+
+def judge(rows: DataFrame, plan: PhysicalPlan, start: BatchStart, fate: str) -> DataFrame:
+    """Return prepared rows with their fate; where the clock is their time, it is set."""
+    return over(rows, judged_sql(rows.columns, plan, start, fate))
+
+
+def judged_sql(columns: list[str], plan: PhysicalPlan, start: BatchStart, fate: str) -> str:
+    """``judge`` as text, over ``{frame}`` with the given columns."""
+    time = TIME
+    if plan.watermark.spec.mode is TimeMode.PROCESSING:
+        time = clock_sql(start)
+    elif falls_back(plan):
+        time = f"coalesce({TIME}, {clock_sql(start)})"
+    if time == TIME:
+        return f"SELECT *, {fate} AS {FATE} FROM {{frame}}"
+    timed = [f"{time} AS {name}" if name == TIME else name for name in columns]
+    return f"SELECT *, {fate} AS {FATE} FROM (SELECT {', '.join(timed)} FROM {{frame}})"
+
+
+def clock_sql(start: BatchStart) -> str:
+    """The clock of the batch as a BIGINT; NULL where only types are asked for."""
+    if start.clock_us is None:
+        return "CAST(NULL AS BIGINT)"
+    return by_reference(start.clock_us, ROW_NUMBER)
+
+
+def order_sql(start: BatchStart) -> str:
+    """A STRUCT that orders rows by time, then by arrival: epoch, source partition, position."""
+    # A row number holds the partition and the position in it.
+    epoch = by_reference(start.epoch, ROW_NUMBER)
+    return f"named_struct('t', {TIME}, 'b', {epoch}, 'i', {ROW_NUMBER})"
+
+
+def fate_sql(plan: PhysicalPlan, grid: PaneGrid, start: BatchStart) -> str:
+    """The CASE expression that decides the fate of a row on panes.
+
+    A start without a bound leaves out lateness, so that the code is the same for every batch.
+    """
+    last_end = grid.last_end_sql(grid.pane_sql(TIME))
+    late = None if start.bound_us is None else f"{last_end} <= {by_reference(start.bound_us, TIME)}"
+    outside = f"{last_end} <= {TIME}" if grid.has_gaps else None
+    return fate_case(plan, start, late=late, outside=outside)
+
+
+def fate_case(
+    plan: PhysicalPlan, start: BatchStart, *, late: str | None, outside: str | None = None
+) -> str:
+    """The CASE expression of fates, for any kind of window.
+
+    Args:
+        plan: the plan.
+        start: its clock says which event times are in the future.
+        late: the condition under which a row is late for all its windows; None: never.
+        outside: the condition under which a row is in no window; None: never.
+    """
+    out_of_range = f"{TIME} < {LEAST_TIME_US}L OR {TIME} > {GREATEST_TIME_US}L"
+    branches: list[tuple[str | None, Fate]] = [
+        (TICK, Fate.TICK) if needs_ticks(plan) else (None, Fate.TICK),
+        (f"{TIME} IS NULL", Fate.NULL_EVENT_TIME),
+        (_in_the_future(plan, start), Fate.FUTURE_EVENT_TIME),
+        (out_of_range, Fate.EVENT_TIME_OUT_OF_RANGE),
+        (f"{ERROR} IS NOT NULL" if has_row_errors(plan) else None, Fate.ROW_ERROR),
+        (f"NOT coalesce({PASS}, false)" if where_clause(plan) is not None else None, Fate.FILTERED),
+        (outside, Fate.OUTSIDE_WINDOWS),
+        (late, Fate.LATE),
+    ]
+    cases = " ".join(f"WHEN {when} THEN {fate.value}" for when, fate in branches if when)
+    return f"CASE {cases} ELSE {Fate.ACCUMULATED.value} END"
+
+
+def _in_the_future(plan: PhysicalPlan, start: BatchStart) -> str | None:
+    """The condition under which an event time is too far ahead of the batch's clock.
+
+    A BIGINT that changes from batch to batch would make Spark compile the code of the rows for each
+    of them, and the JVM warm it up again (130 ms of a batch of 4 M rows). So rows are compared with
+    the last full hour, and only those after it with the exact limit (see ``by_reference``).
+    """
+    spec = plan.watermark.spec
+    if start.clock_us is None or spec.mode is TimeMode.PROCESSING:
+        return None
+    limit_us = start.clock_us + spec.max_future_skew_us
+    exact = f"{TIME} > {by_reference(limit_us, TIME)}"
+    return f"{TIME} > {floor_to(limit_us, COARSE_US, 0)}L AND {exact}"
+
+
+def _hint(plan: PhysicalPlan) -> str:
+    """The statement's own hint, else one that keeps rows in the order in which they arrived.
+
+    A join that moves the rows of the stream loses it, so where it matters tables go to the stream.
+    """
+    query = plan.query
+    if query.statement.hint or not query.joined or not _depends_on_order(plan):
+        return query.statement.hint
+    return f"/*+ BROADCAST({', '.join(f'`{name}`' for name in query.joined)}) */"
+
+
+def _depends_on_order(plan: PhysicalPlan) -> bool:
+    """Whether windows, their ids or their values depend on the order of rows."""
+    streaming = plan.find(PhysicalStreamingAggregation)
+    aggregation = plan.find(PhysicalAggregation) if streaming is None else streaming
+    assert aggregation is not None, "every plan has an aggregation"
+    return isinstance(plan.watermark.window, Sliding | State | Count) or _needs_order(aggregation)
+
+
+def _needs_order(aggregation: PhysicalAggregation | PhysicalStreamingAggregation) -> bool:
+    if isinstance(aggregation, PhysicalAggregation):
+        return True
+    return any(ORDER in column.update for column in aggregation.partial_columns)

@@ -1,0 +1,143 @@
+"""Side output: one structured record for each row that could not be used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions
+
+from tidegate.engine.rows.prepare import ERROR, FATE, ROW, BatchStart, Fate, clock_sql
+from tidegate.plan.aggregates.planned import TIME
+from tidegate.plan.guarded import detail_sql, reason_sql
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
+
+    from tidegate.engine.windows.operator import LateWindows
+    from tidegate.plan.physical import PhysicalPlan
+
+# The kind and the reason that a record gives for each fate that has one.
+REASONS: dict[Fate, tuple[str, str]] = {
+    Fate.LATE: ("late", "allowed_lateness_exceeded"),
+    Fate.NULL_EVENT_TIME: ("error", "null_event_time"),
+    Fate.FUTURE_EVENT_TIME: ("error", "future_event_time"),
+    Fate.EVENT_TIME_OUT_OF_RANGE: ("error", "event_time_out_of_range"),
+}
+
+KINDS = ("late", "error")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What the rows of a batch were judged by; ``watermark_us`` is the one before the batch."""
+
+    plan: PhysicalPlan
+    start: BatchStart
+    watermark_us: int | None
+    late_windows: LateWindows
+
+
+def side_output(rows: DataFrame, judged: Judged, kind: str) -> DataFrame:
+    """Return one record for each row of a kind.
+
+    Args:
+        rows: prepared rows with their fate (``_class``).
+        judged: what they were judged by.
+        kind: ``late`` or ``error``.
+
+    Returns:
+        Columns kind, reason, event_time, processing_time, watermark (ISO 8601 UTC), late_by_ms,
+        window (the last one), windows (all that a late row was late for), group_key,
+        original_event, error_detail, plan_id, shard.
+    """
+    fates = [fate for fate, (of_kind, _) in REASONS.items() if of_kind == kind]
+    failing = kind == "error" and ERROR in rows.columns
+    fates += [Fate.ROW_ERROR] if failing else []
+    chosen = rows.where(f"{FATE} IN ({', '.join(str(fate.value) for fate in fates)})")
+    late = f"{FATE} = {Fate.LATE.value}"
+    bound_us = judged.start.bound_us
+    behind = f"({bound_us}L - ({judged.late_windows.last_end})) div 1000"
+    late_by = "NULL" if bound_us is None else f"CASE WHEN {late} THEN {behind} END"
+    reasons = " ".join(f"WHEN {fate.value} THEN {_reason_sql(fate)}" for fate in fates)
+    failed = f"CASE WHEN {FATE} = {Fate.ROW_ERROR.value} THEN {detail_sql(ERROR)} END"
+    watermark = "NULL" if judged.watermark_us is None else f"{judged.watermark_us}L"
+    return chosen.selectExpr(
+        f"'{kind}' AS kind",
+        f"CASE {FATE} {reasons} END AS reason",
+        f"{_iso(TIME)} AS event_time",
+        f"{_iso(clock_sql(judged.start))} AS processing_time",
+        f"CAST({_iso(watermark)} AS STRING) AS watermark",
+        f"CAST({late_by} AS BIGINT) AS late_by_ms",
+        f"CASE WHEN {late} THEN transform({judged.late_windows.windows}, w -> named_struct("
+        f"'start', {_iso('w.start')}, 'end', {_iso('w.end')})) END AS windows",
+        f"{_group_key(judged.plan)} AS group_key",
+        f"{ROW if ROW in rows.columns else 'CAST(NULL AS STRING)'} AS original_event",
+        f"CAST({failed if failing else 'NULL'} AS STRING) AS error_detail",
+    ).selectExpr(
+        "kind",
+        "reason",
+        "event_time",
+        "processing_time",
+        "watermark",
+        "late_by_ms",
+        "try_element_at(windows, -1) AS window",
+        "windows",
+        "group_key",
+        "original_event",
+        "error_detail",
+        f"'{judged.plan.plan_id}' AS plan_id",
+        "CAST(NULL AS STRING) AS shard",
+    )
+
+
+def failed_results(closed: DataFrame, judged: Judged, original: DataType) -> DataFrame:
+    """Return one record of kind ``error`` for each result whose own expression failed.
+
+    Args:
+        closed: what ``Finisher.closed`` returns.
+        judged: what the rows of the batch were judged by.
+        original: the type of ``original_event``, which a result does not have.
+    """
+    start, end = (_iso(f"unix_micros({name})") for name in ("_start", "_end"))
+    watermark = "NULL" if judged.watermark_us is None else f"{judged.watermark_us}L"
+    window = f"named_struct('start', {start}, 'end', {end})"
+    text = "CAST(NULL AS STRING)"
+    records = closed.where(f"{ERROR} IS NOT NULL").selectExpr(
+        "'error' AS kind",
+        f"{reason_sql(ERROR)} AS reason",
+        f"{text} AS event_time",
+        f"{_iso(clock_sql(judged.start))} AS processing_time",
+        f"CAST({_iso(watermark)} AS STRING) AS watermark",
+        "CAST(NULL AS BIGINT) AS late_by_ms",
+        f"{window} AS window",
+        f"IF(true, NULL, array({window})) AS windows",
+        f"{_group_key(judged.plan)} AS group_key",
+        f"{text} AS original_event",
+        f"{detail_sql(ERROR)} AS error_detail",
+        f"'{judged.plan.plan_id}' AS plan_id",
+        f"{text} AS shard",
+    )
+    return records.withColumn("original_event", functions.lit(None).cast(original))
+
+
+def _reason_sql(fate: Fate) -> str:
+    return reason_sql(ERROR) if fate is Fate.ROW_ERROR else f"'{REASONS[fate][1]}'"
+
+
+def _group_key(plan: PhysicalPlan) -> str:
+    """The keys by the text that the statement gives them, or NULL when there are none."""
+    if not plan.query.keys:
+        return "CAST(NULL AS STRING)"
+    labels = [
+        key.expression.sql.replace("\\", "\\\\").replace("'", "\\'") for key in plan.query.keys
+    ]
+    pairs = (f"'{label}', {key.name}" for label, key in zip(labels, plan.query.keys, strict=True))
+    return f"named_struct({', '.join(pairs)})"
+
+
+def _iso(time: str) -> str:
+    # By way of TIMESTAMP_NTZ, so that the session's time zone has no say.
+    moment = f"timestampadd(MICROSECOND, {time}, TIMESTAMP_NTZ '1970-01-01 00:00:00')"
+    return f"replace(CAST({moment} AS STRING), ' ', 'T') || 'Z'"

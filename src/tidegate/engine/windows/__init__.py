@@ -1,0 +1,1 @@
+"""Windows: one operator for each way in which windows keep their state and close."""

@@ -1,0 +1,1 @@
+"""State and count windows."""

@@ -1,0 +1,319 @@
+"""State and count windows: the rows of a partition fall into windows one by one, in their order.
+
+A row *waits* in the segment of its batch until the bound has passed its time. It is then *released*
+and joins, in (time, arrival) order, what its partition has *carried*: the rows that a coming window
+will show. In processing time no row waits.
+
+    batch rows --> waiting segments --(the bound passes _t)--> released --+
+                                                                          +--> scan --> windows
+                   carried segments --------------------------------------+      |
+                          ^                                                      v
+                          +------------------------------------------------ still open
+
+The scan is a chain of Spark's running window functions over the partition. A close that releases
+no row touches nothing of this; see ``carried`` for what one costs that does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TYPE_CHECKING, Protocol
+
+from tidegate.engine.rows.ingest import Intake, take_in
+from tidegate.engine.rows.prepare import FATE, fate_case, judge, order_sql
+from tidegate.engine.windows.operator import (
+    END,
+    INSTANCE,
+    START,
+    Closed,
+    Closing,
+    Ingested,
+    LateWindows,
+)
+from tidegate.engine.windows.ordered.log import (
+    NEW,
+    OrderedState,
+    is_carried,
+    ordered_state,
+    touched,
+)
+from tidegate.engine.windows.state_rows import KEPT, row_numbers, whole_groups
+from tidegate.plan.aggregates.planned import ORDER, TIME
+from tidegate.plan.prepared import partition_keys
+from tidegate.plan.settings import TimeMode
+from tidegate.spark.observe import observed
+from tidegate.spark.statements import by_reference, over
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from tidegate.engine.rows.prepare import BatchStart
+    from tidegate.plan.physical import PhysicalAggregation, PhysicalPlan
+    from tidegate.state.manifest import Segment
+    from tidegate.state.store import StateStore
+
+# BIGINT, the number of a window in its partition; LAST is the order of the row that ended it.
+WINDOW, LAST = "_window", "_last"
+
+# BOOLEAN, of a scanned row: a window ends with it now; it stands for a window that is open after
+# the close, or was before it.
+CLOSES, STANDS, STOOD = "_closes", "_stands", "_stood"
+
+# The one partition of a window without OVER. A column of the state, because Spark warns in every
+# batch of a window function without a partition.
+ALL = "_all"
+
+# The rows of a frame, as a statement for ``over``.
+FRAME = "TABLE {frame}"
+
+# The frames of a scan.
+RUNNING = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+BEFORE = "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
+WHOLE = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
+
+
+class Scan(Protocol):
+    """How the rows of a partition fall into windows; statements (Spark SQL) over statements."""
+
+    @property
+    def flushes(self) -> bool:
+        """Whether a flush emits what is open."""
+
+    def columns(self) -> Mapping[str, str]:
+        """The columns that the scan needs in the state, as Spark SQL over prepared rows."""
+
+    def scanned(self, rows: str, partition: Partition) -> str:
+        """Return rows, carried and ``_new``, with ``_closes``, ``_stands``, ``_stood`` and its own.
+
+        What is carried may have ended before; some of it may be missing then.
+        """
+
+    def closed(self, scanned: str, *, end: bool) -> str:
+        """Return scanned rows once for each window that closes now, with ``_window``.
+
+        At the end of the stream open windows are among them.
+        """
+
+    def carried(self, scanned: str) -> str:
+        """Return the scanned rows that a coming window may show."""
+
+    def appended(self, scanned: str) -> str:
+        """Return those of them that are new, and rows that say what has ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """The columns that separate the streams of a window."""
+
+    columns: tuple[str, ...]
+
+    def scan(self, call: str, frame: str) -> str:
+        """A window function over a frame of the partition's rows in their order."""
+        return f"{call} OVER (PARTITION BY {self.names} ORDER BY {ORDER} {frame})"
+
+    def window(self, call: str) -> str:
+        """An aggregate over the rows of a window."""
+        return f"{call} OVER (PARTITION BY {self.names}, {WINDOW})"
+
+    @property
+    def names(self) -> str:
+        return ", ".join(self.columns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderedRows:
+    """What a state row is: a whole row with its order, its partition, and what the scan needs."""
+
+    plan: PhysicalPlan
+    aggregation: PhysicalAggregation
+    scan: Scan
+
+    @property
+    def aggregated(self) -> bool:
+        return False
+
+    @property
+    def partition(self) -> Partition:
+        return Partition(columns=partition_keys(self.plan.watermark.window) or (ALL,))
+
+    @property
+    def event_time(self) -> bool:
+        """Whether rows wait for the watermark."""
+        return self.plan.watermark.spec.mode is TimeMode.EVENT
+
+    def judged(self, rows: DataFrame, start: BatchStart) -> DataFrame:
+        """Return prepared rows with their fate."""
+        late = None
+        if self.event_time and start.bound_us is not None:
+            late = f"{TIME} < {by_reference(start.bound_us, TIME)}"
+        return judge(rows, self.plan, start, fate_case(self.plan, start, late=late))
+
+    def place(self, rows: DataFrame, start: BatchStart) -> DataFrame:
+        """Return the rows of a batch with the columns of the state and those that are counted."""
+        columns = {ORDER: order_sql(start), **row_numbers(self.plan)}
+        columns |= {ALL: "true"} if self.partition.columns == (ALL,) else {}
+        columns |= self.scan.columns()
+        same = [name for name in (FATE, *self.names) if name not in columns]
+        derived = (f"{sql} AS {name}" for name, sql in columns.items())
+        return self.judged(rows, start).selectExpr(*same, *derived)
+
+    def kept(self, placed: DataFrame) -> DataFrame:
+        return placed.where(KEPT).select(*self.names)
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of the state."""
+        keys = (key.name for key in self.aggregation.keys)
+        arguments = (argument.name for argument in self.aggregation.arguments)
+        return [TIME, ORDER, *self.partition.columns, *self.scan.columns(), *keys, *arguments]
+
+    def scanned(self, rows: str) -> str:
+        """Return the statement of scanned rows."""
+        return self.scan.scanned(rows, self.partition)
+
+    def bounded(self, closed: str) -> str:
+        """Return the rows of closed windows with the bounds that the window shows, and ``_last``.
+
+        The order of its last row tells a window from all others: no two end with the same row.
+        """
+        last, first = self.partition.window(f"max({ORDER})"), self.partition.window(f"min({TIME})")
+        rows = f"SELECT *, {last} AS {LAST}, {first} AS {START} FROM ({closed})"
+        return f"SELECT *, {LAST}.t AS {END} FROM ({rows})"
+
+    def groups(self, bounded: str) -> str:
+        """Return the groups of closed windows. A window is within one task, so nothing moves."""
+        window = [END, START, LAST, *self.partition.columns]
+        if self.plan.query.is_row_query:
+            groups = f"SELECT * FROM ({bounded}) SORT BY {', '.join(window)}, {ORDER}"
+        else:
+            groups = whole_groups(bounded, self.aggregation, window)
+        partition = f"CAST(struct({self.partition.names}) AS STRING)"
+        instance = f"concat_ws('|', {LAST}.b, {LAST}.i, {partition})"
+        return f"SELECT *, {instance} AS {INSTANCE} FROM ({groups})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderedOperator:
+    """Windows that depend on the order of rows. See ``Operator``."""
+
+    shape: OrderedRows
+    state_schema: StructType
+
+    def ingest(
+        self, rows: DataFrame, start: BatchStart, state: tuple[Segment, ...], store: StateStore
+    ) -> Ingested:
+        del state  # Whether a row is late depends on its time alone.
+        intake = Intake(shape=self.shape, time=f"IF({KEPT}, {TIME}, NULL)")
+        return take_in(self.shape.place(rows, start), intake, start, store)
+
+    def close(self, closing: Closing, store: StateStore) -> Closed:
+        state = ordered_state(closing, event_time=self.shape.event_time)
+        end = closing.drain or (closing.flush and self.shape.scan.flushes)
+        if not state.due and not (end and state.carried):
+            return Closed(segments=(*state.waiting, *state.carried))
+        if end:
+            rows = self._rows(state, closing, store, whole=True)
+            return self._closed(rows, state.waiting, end=True)
+        whole = state.is_small or self.shape.partition.columns == (ALL,)
+        rows = self._rows(state, closing, store, whole=whole)
+        log, closes = self._log(
+            rows, replace(state, carried=()) if whole else state, closing, store
+        )
+        left = (*state.waiting, *log)
+        return self._closed(rows, left, end=False) if closes else Closed(segments=left)
+
+    def _log(
+        self, rows: DataFrame, state: OrderedState, closing: Closing, store: StateStore
+    ) -> tuple[tuple[Segment, ...], bool]:
+        """Write what is carried from now on; return the log, and whether a window closes."""
+        scan, anew = self.shape.scan, not state.carried
+        scanned, numbers = observed(
+            over(rows, self.shape.scanned(FRAME)),
+            {
+                "closing": f"count_if({CLOSES})",
+                "open": f"count_if({STANDS})",
+                "before": f"count_if({STOOD})",
+            },
+        )
+        left = scan.carried(FRAME) if anew else scan.appended(FRAME)
+        segment = store.write_counted(
+            f"{closing.epoch}-carried",
+            state.next_level,
+            over(scanned, f"SELECT {', '.join(self.shape.names)} FROM ({left})"),
+            self.bounds(),
+        )
+        seen = numbers()
+        if segment is None:
+            return state.carried, bool(seen["closing"])
+        # In a log the numbers of open windows add up.
+        windows = seen["open"] - (0 if anew else seen["before"])
+        return (*state.carried, replace(segment, windows=windows)), bool(seen["closing"])
+
+    def final_groups(self, rows: DataFrame, start: BatchStart) -> DataFrame:
+        """Return the groups of all windows of prepared rows, as if the stream ended with them."""
+        kept = self.shape.kept(self.shape.place(rows, start)).selectExpr("*", f"true AS {NEW}")
+        closed = self.shape.scan.closed(self.shape.scanned(FRAME), end=True)
+        return over(kept, self.shape.groups(self.shape.bounded(closed)))
+
+    def merge(self, segments: DataFrame, bound_us: int | None) -> DataFrame:
+        return segments if bound_us is None else segments.where(f"{TIME} >= {bound_us}L")
+
+    def bounds(self) -> tuple[str, str]:
+        return f"min({TIME})", f"max({TIME})"
+
+    def end_of_all(self, segments: tuple[Segment, ...]) -> int | None:
+        return max((s.last_us + 1 for s in segments if not is_carried(s)), default=None)
+
+    def judge(
+        self, rows: DataFrame, start: BatchStart, written: tuple[Segment, ...], store: StateStore
+    ) -> DataFrame:
+        del written, store  # A row and the bound say it all.
+        return self.shape.judged(rows, start)
+
+    def late_windows(self) -> LateWindows:
+        return LateWindows(
+            windows=f"array(named_struct('start', {TIME}, 'end', {TIME}))", last_end=TIME
+        )
+
+    def open_windows(self, segments: tuple[Segment, ...], bound_us: int | None) -> int:
+        del bound_us
+        return sum(segment.windows for segment in segments)
+
+    def _rows(
+        self, state: OrderedState, closing: Closing, store: StateStore, *, whole: bool
+    ) -> DataFrame:
+        """Return the rows that are released now, and what is carried: all, or what they touch."""
+        partition = self.shape.partition.columns
+        if partition == (ALL,):
+            store.set_tasks(1)
+        else:
+            store.set_tasks_for([*state.due, *(state.carried if whole else ())])
+        frames = []
+        if state.due:
+            rows = store.read_segments(state.due, self.state_schema)
+            assert closing.bound_us is not None, "what is due is due by a bound"
+            rows = rows.where(f"{TIME} < {by_reference(closing.bound_us, TIME)}")
+            if self.shape.event_time and closing.before_us is not None:
+                rows = rows.where(f"{TIME} >= {by_reference(closing.before_us, TIME)}")
+            frames.append(rows.selectExpr("*", f"true AS {NEW}"))
+        if state.carried:
+            rows = store.read_segments(state.carried, self.state_schema)
+            rows = rows if whole else touched(rows, frames[0], partition)
+            frames.append(rows.selectExpr("*", f"false AS {NEW}"))
+        return reduce(lambda some, more: some.unionByName(more), frames)
+
+    def _closed(self, rows: DataFrame, left: tuple[Segment, ...], *, end: bool) -> Closed:
+        # The rows are scanned once more than the carried segment asked for: most batches of a state
+        # window close nothing, and then a copy of them would have been kept for nothing.
+        closed = self.shape.scan.closed(self.shape.scanned(FRAME), end=end)
+        bounded, numbers = observed(
+            over(rows, self.shape.bounded(closed)), {"windows": f"count_if({ORDER} = {LAST})"}
+        )
+        return Closed(
+            segments=left,
+            groups=over(bounded, self.shape.groups(FRAME)),
+            windows=lambda: int(numbers()["windows"]),
+        )

@@ -1,0 +1,126 @@
+"""State windows: a machine for each partition, as a prefix scan.
+
+    row        1    2    3    4    5    6    7
+    open       .    x    x    .    .    .    x
+    emit       x    .    .    .    x    x    x
+    machine    -   [2    3    4    5]   -   [7 ..
+
+Each row is a function on {inactive, active}: only open sets, only emit resets, both toggle (an
+inactive machine starts, an active one emits), neither keeps. The state before a row is therefore
+what the last set or reset row left, turned around once for each toggle since: two running window
+functions. A third numbers the windows.
+
+The rows of a machine that is active are carried. Their first row started it and no later one
+emitted, so scanning them again leads to the same state, and nothing else need be remembered; a
+machine that is inactive leaves no rows. Where rows are appended to a log, the row that emitted is
+too, and does so again when it is scanned.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from tidegate.engine.windows.ordered.log import NEW
+from tidegate.engine.windows.ordered.operator import (
+    BEFORE,
+    CLOSES,
+    RUNNING,
+    STANDS,
+    STOOD,
+    WHOLE,
+    WINDOW,
+    Partition,
+)
+from tidegate.plan.prepared import EMIT, OPEN
+
+if TYPE_CHECKING:
+    from tidegate.plan.physical import PhysicalPlan
+    from tidegate.plan.windows import State
+
+_LOGGER = logging.getLogger("tidegate")
+
+_TOGGLES = f"({OPEN} AND {EMIT})"
+
+
+@dataclass(frozen=True, slots=True)
+class StateScan:
+    """The machines. See ``Scan``."""
+
+    @property
+    def flushes(self) -> bool:
+        return True
+
+    def columns(self) -> Mapping[str, str]:
+        # An unknown condition counts as not met.
+        return {name: f"coalesce({name}, false)" for name in (OPEN, EMIT)}
+
+    def scanned(self, rows: str, partition: Partition) -> str:
+        turned = f"{partition.scan(f'count_if{_TOGGLES}', RUNNING)} % 2 = 1"
+        # What a set or reset row left, as if it had been turned around with the rows before it.
+        left = f"last(IF({OPEN} = {EMIT}, NULL, {OPEN} <> _turned), true)"
+        active = f"coalesce({partition.scan(left, BEFORE)}, false) <> (_turned <> {_TOGGLES})"
+        starts, emits = f"(NOT _active AND {OPEN})", f"(_active AND {EMIT})"
+        started = partition.scan(f"count_if{starts}", RUNNING)
+        emitted = partition.scan(f"count_if{emits}", WHOLE)
+        before = partition.scan(f"count_if({emits} AND NOT {NEW})", WHOLE)
+        machines = (
+            f"SELECT *, {active} AS _active FROM (SELECT *, {turned} AS _turned FROM ({rows}))"
+        )
+        kept = (
+            f"SELECT *, {started} AS {WINDOW}, {emitted} AS _emitted, {before} AS _emitted_before "
+            f"FROM ({machines}) WHERE _active OR {OPEN}"
+        )
+        return (
+            f"SELECT *, {emits} AND {NEW} AS {CLOSES}, "
+            f"{starts} AND {WINDOW} > _emitted AS {STANDS}, "
+            f"{starts} AND NOT {NEW} AND {WINDOW} > _emitted_before AS {STOOD} FROM ({kept})"
+        )
+
+    def closed(self, scanned: str, *, end: bool) -> str:
+        condition = f"{WINDOW} > _emitted_before" + ("" if end else f" AND {WINDOW} <= _emitted")
+        return f"SELECT * FROM ({scanned}) WHERE {condition}"
+
+    def carried(self, scanned: str) -> str:
+        return f"SELECT * FROM ({scanned}) WHERE {WINDOW} > _emitted"
+
+    def appended(self, scanned: str) -> str:
+        # The last row that emitted makes the machine inactive whatever is carried before it; by
+        # itself it must not open.
+        open_again = f"{OPEN} AND {WINDOW} > _emitted"
+        wanted = f"{WINDOW} > _emitted OR ({CLOSES} AND {WINDOW} = _emitted)"
+        return (
+            f"SELECT * EXCEPT ({OPEN}), {open_again} AS {OPEN} FROM ({scanned}) "
+            f"WHERE {NEW} AND ({wanted})"
+        )
+
+
+def warn_of_keys(plan: PhysicalPlan, window: State) -> None:
+    """Log a warning when GROUP BY has keys that do not split the machine, though one may expect it.
+
+    ``GROUP BY k, statewindow(..)`` groups the rows of a window; its machine is one for all k.
+    """
+    split = {_spelled(sql) for sql in window.partition_by}
+    lacking = [
+        key.expression.sql for key in plan.query.keys if _spelled(key.expression.sql) not in split
+    ]
+    if lacking:
+        partition = ", ".join([*window.partition_by, *lacking])
+        _warn(
+            f"{plan.query.statement.origin}: GROUP BY {', '.join(lacking)} does not split the "
+            "state window, one machine sees the rows of all groups. For a machine each, write "
+            f"statewindow({window.open}, {window.emit}) OVER (PARTITION BY {partition})."
+        )
+
+
+@cache
+def _warn(message: str) -> None:
+    """Log a message once, however often the plan that it is about is made ready."""
+    _LOGGER.warning(message)
+
+
+def _spelled(sql: str) -> str:
+    return "".join(sql.casefold().replace("`", "").split())

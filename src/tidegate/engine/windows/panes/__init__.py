@@ -1,0 +1,1 @@
+"""Tumbling, hopping and cumulating windows."""

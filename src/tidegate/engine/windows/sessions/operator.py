@@ -1,0 +1,288 @@
+"""Session windows: the rows of a key chain while they are at most the gap apart.
+
+A *span* is a piece of a session: its first and its last time (``_first``, ``_last``) and what the
+state keeps of it. All rows of a key within a bucket as wide as the gap are one span, so job 1 only
+groups by (key, bucket): no state is read, nothing is sorted. Spans are chained when their time has
+come.
+
+    gap 10    bucket  |0        |10       |20       |30       |40
+    rows                 4   8   11    17               35
+    spans               [4 8]   [11   17]              [35]
+    sessions            [4             17]  + gap      [35]  + gap
+
+Nothing is said of a session as a whole, and yet a close need not read them all: a span is *due*
+when its own ``_last + gap`` is behind the bound, and a session is due exactly when all of its spans
+are. So a close reads the spans that are due, and of the others that may touch them only keys and
+times. A due span whose session goes on is written again, as reaching to the last row of the session
+that is known; what it was before is dead, because its time is behind the bound.
+
+Late rows are found in the same way: a row is late when every span of its session, once the batch
+and the state are chained, was due before the batch. Only a batch with such *suspects* reads state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions
+
+from tidegate.engine.rows.ingest import Intake, take_in
+from tidegate.engine.rows.prepare import FATE, Fate, fate_case, judge
+from tidegate.engine.windows.operator import Closed, Closing, Ingested, LateWindows
+from tidegate.engine.windows.sessions.spans import FIRST, LAST, LAST_TIME, SESSIONS, SessionShape
+from tidegate.engine.windows.state_rows import KEPT, ROWS
+from tidegate.spark.observe import observed
+from tidegate.spark.statements import by_reference
+from tidegate.state.manifest import Segment
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from tidegate.engine.rows.prepare import BatchStart
+    from tidegate.plan.physical import PhysicalPlan
+    from tidegate.state.store import StateStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOperator:
+    """Windows that end when a key is silent for the gap. See ``Operator``."""
+
+    plan: PhysicalPlan
+    gap_us: int
+    shape: SessionShape
+    state_schema: StructType
+
+    def ingest(
+        self, rows: DataFrame, start: BatchStart, state: tuple[Segment, ...], store: StateStore
+    ) -> Ingested:
+        placed = self.shape.place(rows, self.plan, start)
+        suspect = None
+        if start.bound_us is not None:
+            suspect = _ends_before(LAST_TIME, start.bound_us - self.gap_us)
+        # No row is late for some of its windows and not for others, so that count has room for the
+        # suspects.
+        intake = Intake(shape=self.shape, time=f"IF({KEPT}, {LAST_TIME}, NULL)", partial=suspect)
+        ingested = take_in(placed, intake, start, store)
+        if not ingested.counts.partial:
+            return ingested
+        return self._judged(ingested, start, state, store)
+
+    def _judged(
+        self, ingested: Ingested, start: BatchStart, state: tuple[Segment, ...], store: StateStore
+    ) -> Ingested:
+        """Chain the suspects of a batch with the rest of it and with what the state has open.
+
+        Those that join a live session are written again, and so are the late ones: ``judge`` reads
+        them, and they leave with the close of this batch.
+        """
+        assert start.bound_us is not None, "without a bound there are no suspects"
+        (batch,) = ingested.segments
+        due_us = start.bound_us - self.gap_us
+        suspects = _before(store.read_segments([batch], self.state_schema), due_us)
+        due = _DueSpans(spans=suspects, segments=(batch,), due_us=due_us)
+        may_touch = [segment for segment in (batch, *state) if segment.last_us >= due_us]
+        settled = self._settle(_suspects_name(start.epoch), due, may_touch, store)
+        counts = ingested.counts
+        late = settled.ended_rows
+        counts = replace(
+            counts, accumulated=counts.accumulated - late, late=counts.late + late, partial=0
+        )
+        (batch,) = settled.tightened([batch])
+        return replace(ingested, segments=(batch, settled.segment), counts=counts)
+
+    def close(self, closing: Closing, store: StateStore) -> Closed:
+        if closing.bound_us is None:
+            return Closed(segments=closing.segments)
+        due_us = closing.bound_us - self.gap_us
+        due, open_ = self._due(closing, due_us), _reaching(closing.segments, due_us)
+        if not due:
+            return Closed(segments=open_)
+        spans = _before(store.read_segments(due, self.state_schema), due_us)
+        if closing.before_us is not None:
+            spans = _from(spans, closing.before_us - self.gap_us)
+        settled = self._settle(
+            f"{closing.epoch}-carried",
+            _DueSpans(spans=spans, segments=due, due_us=due_us),
+            open_,
+            store,
+        )
+        open_ = settled.tightened(open_)
+        carried = (settled.segment,) if settled.segment.rows else ()
+        if not settled.ended:
+            return Closed(segments=(*open_, *carried), spent=(settled.segment,))
+        ended = store.read_segments([settled.segment], self.state_schema)
+        return Closed(
+            segments=(*open_, *carried),
+            groups=self.shape.groups(_before(ended, due_us)),
+            windows=lambda: settled.ended,
+            rows=(lambda: settled.ended) if self.shape.aggregated else None,
+            spent=(settled.segment,),
+        )
+
+    def final_groups(self, rows: DataFrame, start: BatchStart) -> DataFrame:
+        """Return the groups of all sessions of prepared rows, whatever the time."""
+        spans = self.shape.kept(self.shape.place(rows, self.plan, start))
+        return self.shape.groups(self.shape.chained(spans, None))
+
+    def merge(self, segments: DataFrame, bound_us: int | None) -> DataFrame:
+        if bound_us is not None:
+            segments = segments.where(f"{LAST} >= {bound_us - self.gap_us}L")
+        return self.shape.merge(segments)
+
+    def bounds(self) -> tuple[str, str]:
+        return f"min({LAST})", f"max({LAST})"
+
+    def end_of_all(self, segments: tuple[Segment, ...]) -> int | None:
+        last_us = max((segment.last_us for segment in segments), default=None)
+        # A row at exactly the gap may still come, so a session ends one microsecond after it.
+        return None if last_us is None else last_us + self.gap_us + 1
+
+    def judge(
+        self,
+        rows: DataFrame,
+        start: BatchStart,
+        written: tuple[Segment, ...],
+        store: StateStore,
+    ) -> DataFrame:
+        """Add ``_first`` and ``_last`` too: those of a late row's session, NULL for others."""
+        judged = judge(rows, self.plan, start, fate_case(self.plan, start, late=None))
+        suspects = [s for s in written if s.name == _suspects_name(start.epoch)]
+        if start.bound_us is None or not suspects:
+            return judged.selectExpr("*", *(f"CAST(NULL AS BIGINT) AS {c}" for c in (FIRST, LAST)))
+        keys = {key: f"_late{key}" for key in self.shape.keys}
+        late = (
+            store.read_segments(suspects, self.state_schema)
+            .where(f"{LAST} < {start.bound_us - self.gap_us}L")
+            .selectExpr(*(f"{key} AS {name}" for key, name in keys.items()), FIRST, LAST)
+            .distinct()
+        )
+        same = " AND ".join(
+            [
+                f"{FATE} = {Fate.ACCUMULATED.value}",
+                *(f"{key} <=> {name}" for key, name in keys.items()),
+                f"_t BETWEEN {FIRST} AND {LAST}",
+            ]
+        )
+        joined = judged.join(late, on=functions.expr(same), how="left")
+        fate = f"IF({LAST} IS NULL, {FATE}, {Fate.LATE.value}) AS {FATE}"
+        others = [column for column in judged.columns if column != FATE]
+        return joined.selectExpr(*others, fate, FIRST, LAST)
+
+    def late_windows(self) -> LateWindows:
+        end = f"({LAST} + {self.gap_us}L)"
+        return LateWindows(
+            windows=f"array(named_struct('start', {FIRST}, 'end', {end}))", last_end=end
+        )
+
+    def open_windows(self, segments: tuple[Segment, ...], bound_us: int | None) -> int:
+        """At most so many: each span may be a session of its own."""
+        if bound_us is not None:
+            segments = _reaching(segments, bound_us - self.gap_us)
+        return sum(segment.rows for segment in segments)
+
+    def _due(self, closing: Closing, due_us: int) -> list[Segment]:
+        """The segments that, by their bounds, hold spans that have come due since the last step."""
+        segments = closing.segments
+        if closing.before_us is not None:
+            segments = _reaching(segments, closing.before_us - self.gap_us)
+        return [segment for segment in segments if segment.first_us < due_us]
+
+    def _settle(
+        self, name: str, due: _DueSpans, may_touch: Sequence[Segment], store: StateStore
+    ) -> _Settled:
+        """Chain due spans with those that may touch them, and write what they have become.
+
+        What is written has the bounds of whole sessions: those that reach ``due_us`` go on, the
+        others have ended.
+        """
+        store.set_tasks_for([*due.segments, *may_touch])
+        near, seen = None, None
+        if may_touch:
+            touching = store.read_segments(may_touch, self.state_schema)
+            live = _from(touching, due.due_us).select(*self.shape.keys, FIRST, LAST)
+            watched, seen = observed(live, {"next": f"min({LAST})"})
+            near_us = by_reference(due.due_us + self.gap_us, FIRST)
+            near = watched.where(f"{FIRST} < {near_us}")
+        goes_on = f"NOT ({_ends_before(LAST, due.due_us)})"
+        chained, numbers = observed(
+            self.shape.chained(due.spans, near),
+            {
+                "open": f"count_if({goes_on})",
+                "first": f"min(IF({goes_on}, {LAST}, NULL))",
+                "last": f"max(IF({goes_on}, {LAST}, NULL))",
+                "ended": f"sum(IF({goes_on}, 0, {SESSIONS}))",
+                "ended_rows": f"sum(IF({goes_on}, 0, {ROWS}))",
+            },
+        )
+        store.write_segment(name, chained.select(*self.state_schema.names))
+        found = numbers()
+        segment = Segment(
+            name=name,
+            level=0,
+            # Where nothing goes on, the bounds say that all of it is over.
+            first_us=found["first"] if found["open"] else due.due_us - 1,
+            last_us=found["last"] if found["open"] else due.due_us - 1,
+            rows=found["open"],
+        )
+        return _Settled(
+            segment=segment,
+            ended=found["ended"] or 0,
+            ended_rows=found["ended_rows"] or 0,
+            next_us=seen()["next"] if seen else None,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _DueSpans:
+    """Spans of segments, those with a ``_last`` before ``due_us``."""
+
+    spans: DataFrame
+    segments: Sequence[Segment]
+    due_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Settled:
+    """What became of due spans.
+
+    Attributes:
+        segment: what was written; its bounds and its rows are those of the sessions that go on.
+        ended: how many sessions have ended, and of how many rows (``ended_rows``).
+        next_us: the least ``_last`` of all spans that were not due, None when there are none.
+    """
+
+    segment: Segment
+    ended: int
+    ended_rows: int
+    next_us: int | None
+
+    def tightened(self, segments: Sequence[Segment]) -> tuple[Segment, ...]:
+        """Return segments with no dead span in their bounds."""
+        if self.next_us is None:
+            return tuple(segments)
+        return tuple(replace(s, first_us=max(s.first_us, self.next_us)) for s in segments)
+
+
+def _reaching(segments: Sequence[Segment], time_us: int) -> tuple[Segment, ...]:
+    return tuple(segment for segment in segments if segment.last_us >= time_us)
+
+
+def _suspects_name(epoch: int) -> str:
+    return f"{epoch}-suspects"
+
+
+def _before(spans: DataFrame, us: int) -> DataFrame:
+    """Spans whose last row is before a moment."""
+    return spans.where(_ends_before(LAST, us))
+
+
+def _from(spans: DataFrame, us: int) -> DataFrame:
+    """Spans whose last row is not before a moment."""
+    return spans.where(f"NOT ({_ends_before(LAST, us)})")
+
+
+def _ends_before(last: str, us: int) -> str:
+    return f"{last} < {by_reference(us, last)}"

@@ -1,0 +1,229 @@
+"""The spans of sessions, in the two shapes of state, and how they are chained.
+
+``SpanPartials`` keeps a span as the accumulators of its rows; ``SpanRows`` keeps the rows, each a
+span by itself. The columns of either: the keys, ``_first`` and ``_last`` (BIGINT microseconds, both
+in), and what the aggregates need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from tidegate.engine.rows.ingest import StateRow
+from tidegate.engine.rows.prepare import FATE, classify_sql, fate_case, judged_sql
+from tidegate.engine.windows.operator import END, START
+from tidegate.engine.windows.panes.grid import PANE, PaneGrid
+from tidegate.engine.windows.state_rows import KEPT, ROWS, group_numbers, row_numbers, whole_groups
+from tidegate.plan.aggregates.planned import ORDER, TIME
+from tidegate.spark.statements import over
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from tidegate.engine.rows.prepare import BatchStart
+    from tidegate.plan.physical import (
+        PhysicalAggregation,
+        PhysicalPlan,
+        PhysicalStreamingAggregation,
+    )
+
+FIRST, LAST = "_first", "_last"
+# The last time of a placed span, which need not be the last one that moves the watermark.
+LAST_TIME = "_last_t"
+# Only while spans are chained: whether a span is due, whether it is the first of its session, the
+# number of the session among those of its key, the times of the key's spans that are not due, and
+# how many sessions a chained row stands for.
+DUE, STARTS, SESSION, NEAR_FIRST, NEAR_LAST = "_due", "_starts", "_session", "_from", "_to"
+SESSIONS = "_sessions"
+
+
+class SessionShape(StateRow, Protocol):
+    """What a span is."""
+
+    @property
+    def keys(self) -> list[str]:
+        """The columns that tell sessions at one time apart."""
+
+    def place(self, rows: DataFrame, plan: PhysicalPlan, start: BatchStart) -> DataFrame:
+        """Return a batch's spans with ``_class``, ``_last_t`` and ``row_numbers``."""
+
+    def chained(self, due: DataFrame, near: DataFrame | None) -> DataFrame:
+        """Return due spans with the times of their sessions, ``_rows`` and ``_sessions``.
+
+        Args:
+            due: spans, all with a ``_last`` before some moment.
+            near: keys, ``_first`` and ``_last`` of spans that they may touch; not given back. All
+                reach that moment and begin less than the gap after it, so those of a key are one
+                session; a due span that touches them has their ``_last``.
+        """
+
+    def merge(self, spans: DataFrame) -> DataFrame:
+        """Return fewer spans of the same meaning, where there are fewer."""
+
+    def groups(self, sessions: DataFrame) -> DataFrame:
+        """Return what the finisher takes, from the chained spans of whole sessions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanPartials:
+    """A span is the columns of the accumulators of its rows, and their number."""
+
+    aggregation: PhysicalStreamingAggregation
+    gap_us: int
+
+    @property
+    def aggregated(self) -> bool:
+        return True
+
+    @property
+    def keys(self) -> list[str]:
+        return [key.name for key in self.aggregation.keys]
+
+    def place(self, rows: DataFrame, plan: PhysicalPlan, start: BatchStart) -> DataFrame:
+        updates = {column.name: column.update for column in self.aggregation.partial_columns}
+        updates |= {
+            FIRST: f"min({TIME})",
+            LAST_TIME: f"max({TIME})",
+            **group_numbers(plan),
+        }
+        judged = _judged_sql(rows.columns, plan, start)
+        classified = classify_sql(judged, plan, _buckets(self.gap_us), start, self.aggregation)
+        group = _list(FATE, PANE, *self.keys)
+        return over(rows, f"SELECT {group}, {_named(updates)} FROM ({classified}) GROUP BY {group}")
+
+    def kept(self, placed: DataFrame) -> DataFrame:
+        columns = (*self.keys, FIRST, f"{LAST_TIME} AS {LAST}", ROWS, *self._columns)
+        return placed.where(KEPT).selectExpr(*columns)
+
+    def chained(self, due: DataFrame, near: DataFrame | None) -> DataFrame:
+        merges = {column.name: column.merge for column in self.aggregation.partial_columns}
+        merges |= {FIRST: f"min({FIRST})", LAST: f"max({LAST})", ROWS: f"sum({ROWS})"}
+        merges |= {NEAR_FIRST: f"min({NEAR_FIRST})", NEAR_LAST: f"max({NEAR_LAST})"}
+        group = _list(*self.keys, SESSION)
+        sessions = (
+            f"SELECT {group}, {_named(merges)} FROM ({_numbered(self.keys, self.gap_us)}) "
+            f"WHERE {DUE} GROUP BY {group}"
+        )
+        # Merging may widen a type (a sum of decimals); in the state a column keeps its first type.
+        columns = {f.name: f"CAST({f.name} AS {f.dataType.simpleString()})" for f in due.schema}
+        columns[LAST] = _reaching(LAST, self.gap_us)
+        statement = f"SELECT {_named(columns)}, 1 AS {SESSIONS} FROM ({sessions})"
+        return over(_together(due, near), statement)
+
+    def merge(self, spans: DataFrame) -> DataFrame:
+        return self.chained(spans, None).drop(SESSIONS)
+
+    def groups(self, sessions: DataFrame) -> DataFrame:
+        return sessions.selectExpr(*_shown(self.gap_us), *self.keys, *self._columns)
+
+    @property
+    def _columns(self) -> list[str]:
+        return [column.name for column in self.aggregation.partial_columns]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanRows:
+    """A span is a row: its order, its keys, and the values that the query asks for."""
+
+    aggregation: PhysicalAggregation
+    gap_us: int
+
+    @property
+    def aggregated(self) -> bool:
+        return False
+
+    @property
+    def keys(self) -> list[str]:
+        return [key.name for key in self.aggregation.keys]
+
+    def place(self, rows: DataFrame, plan: PhysicalPlan, start: BatchStart) -> DataFrame:
+        judged = _judged_sql(rows.columns, plan, start)
+        classified = classify_sql(judged, plan, _buckets(self.gap_us), start, self.aggregation)
+        numbers = _named({LAST_TIME: TIME, **row_numbers(plan)})
+        return over(rows, f"SELECT *, {numbers} FROM ({classified})")
+
+    def kept(self, placed: DataFrame) -> DataFrame:
+        arguments = (argument.name for argument in self.aggregation.arguments)
+        spans = (f"{TIME} AS {FIRST}", f"{TIME} AS {LAST}")
+        return placed.where(KEPT).selectExpr(*self.keys, *spans, ORDER, *arguments)
+
+    def chained(self, due: DataFrame, near: DataFrame | None) -> DataFrame:
+        session = f"OVER (PARTITION BY {_list(*self.keys, SESSION)})"
+        last = f"max({LAST}) {session}"
+        columns = {name: name for name in due.columns}
+        columns |= {FIRST: f"min({FIRST}) {session}", LAST: _reaching(last, self.gap_us)}
+        columns |= {ROWS: "1L", SESSIONS: f"IF({STARTS}, 1, 0)"}
+        spans = _numbered(self.keys, self.gap_us)
+        statement = f"SELECT {_named(columns)} FROM ({spans}) WHERE {DUE}"
+        return over(_together(due, near), statement)
+
+    def merge(self, spans: DataFrame) -> DataFrame:
+        return spans.coalesce(1)
+
+    def groups(self, sessions: DataFrame) -> DataFrame:
+        shown = f"SELECT *, {_list(*_shown(self.gap_us))} FROM {{frame}}"
+        return over(sessions, whole_groups(shown, self.aggregation, [END, START]))
+
+
+def _buckets(gap_us: int) -> PaneGrid:
+    """Buckets of time as wide as the gap: two rows of a key in one of them are in one session."""
+    return PaneGrid(
+        pane_us=gap_us,
+        stride_us=gap_us,
+        size_us=gap_us,
+        start_us=gap_us,
+        offset_us=0,
+        cumulating=False,
+    )
+
+
+def _judged_sql(columns: list[str], plan: PhysicalPlan, start: BatchStart) -> str:
+    """Rows with their fate; no row of a session is late by itself."""
+    return judged_sql(columns, plan, start, fate_case(plan, start, late=None))
+
+
+def _together(due: DataFrame, near: DataFrame | None) -> DataFrame:
+    marked = due.selectExpr("*", f"true AS {DUE}")
+    if near is None:
+        return marked
+    return marked.unionByName(near.selectExpr("*", f"false AS {DUE}"), allowMissingColumns=True)
+
+
+def _numbered(keys: list[str], gap_us: int) -> str:
+    """The statement of spans with what tells sessions apart.
+
+    In order of their first time, a span starts a session when it is further than the gap from all
+    that is before it. All windows are over one sort.
+    """
+    of_key = f"PARTITION BY {_list(*keys)} " if keys else ""
+    order = f"{of_key}ORDER BY {FIRST}"
+    before = f"max({LAST}) OVER ({order} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+    starting = (
+        f"SELECT *, coalesce({FIRST} > {before} + {gap_us}L, true) AS {STARTS} FROM {{frame}}"
+    )
+    numbers = {
+        # By RANGE: spans with the same first time share their number, in whatever order they are.
+        SESSION: f"sum(IF({STARTS}, 1L, 0L)) OVER ({order} RANGE UNBOUNDED PRECEDING)",
+        NEAR_FIRST: f"min(IF({DUE}, NULL, {FIRST})) OVER ({of_key})",
+        NEAR_LAST: f"max(IF({DUE}, NULL, {LAST})) OVER ({of_key})",
+    }
+    return f"SELECT *, {_named(numbers)} FROM ({starting})"
+
+
+def _reaching(last: str, gap_us: int) -> str:
+    """The last time of the session that is known: further, where one that is not due is touched."""
+    return f"IF({last} + {gap_us}L >= {NEAR_FIRST}, {NEAR_LAST}, {last})"
+
+
+def _shown(gap_us: int) -> tuple[str, str]:
+    return f"{FIRST} AS {START}", f"{LAST} + {gap_us}L AS {END}"
+
+
+def _list(*columns: str) -> str:
+    return ", ".join(columns)
+
+
+def _named(expressions: Mapping[str, str]) -> str:
+    return _list(*(f"{sql} AS {name}" for name, sql in expressions.items()))

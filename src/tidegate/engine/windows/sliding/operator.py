@@ -1,0 +1,241 @@
+"""Sliding windows: one for each row that triggers, of the rows around it.
+
+    lookback 10, lookahead 5, a trigger at 20:
+
+    rows        8   11    16     20   23      27
+    window         [10           20      25]
+
+A window goes out at once (its lookahead is 0 then) or when time has passed its end. The rows stay
+in the state for as long as a window can still reach them; a pending window is a row that has not
+gone out yet, and which those are follows from its time: it is due in the step whose bound passes
+its end, once, so nothing is ever marked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tidegate.engine.rows.ingest import Intake, take_in
+from tidegate.engine.rows.prepare import FATE, fate_case, judge, order_sql
+from tidegate.engine.windows.operator import Closed, Closing, Ingested, LateWindows
+from tidegate.engine.windows.sliding.range_frames import FramedRows, framed_rows
+from tidegate.engine.windows.sliding.range_join import (
+    STARTS,
+    Due,
+    JoinedRows,
+    Reach,
+    SlidingShape,
+    WindowCounter,
+)
+from tidegate.engine.windows.state_rows import KEPT, row_numbers
+from tidegate.plan.aggregates.planned import ORDER, TIME
+from tidegate.plan.physical import PhysicalAggregation, PhysicalStreamingAggregation
+from tidegate.plan.prepared import WHEN, partition_keys
+from tidegate.plan.settings import TimeMode
+from tidegate.spark.statements import by_reference
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from tidegate.engine.rows.prepare import BatchStart
+    from tidegate.plan.physical import PhysicalPlan
+    from tidegate.plan.windows import Sliding
+    from tidegate.state.manifest import Segment
+    from tidegate.state.store import StateStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlidingOperator:
+    """Windows around the rows that trigger them. See ``Operator``.
+
+    ``at_once`` holds when a window does not wait for the watermark.
+    """
+
+    plan: PhysicalPlan
+    reach: Reach
+    at_once: bool
+    shape: SlidingShape
+    state_schema: StructType
+
+    def ingest(
+        self, rows: DataFrame, start: BatchStart, state: tuple[Segment, ...], store: StateStore
+    ) -> Ingested:
+        del state  # Whether a row is late does not depend on other rows.
+        intake = Intake(
+            shape=self.shape,
+            time=f"IF({KEPT}, {TIME}, NULL)",
+            late=self._is_late(start),
+            partial=self._own_has_closed(start),
+        )
+        return take_in(self._place(rows, start), intake, start, store)
+
+    def close(self, closing: Closing, store: StateStore) -> Closed:
+        live = tuple(s for s in closing.segments if self._is_live(s, closing.bound_us))
+        due = self._due(closing)
+        if due is None:
+            return Closed(segments=live)
+        first_us, last_us = self.reach.span(*due.bounds)
+        needed = [s for s in closing.segments if s.first_us <= last_us and s.last_us >= first_us]
+        store.set_tasks_for(needed)
+        counter = WindowCounter()
+        groups = self.shape.windows(needed, due, store, counter.watch)
+        return Closed(segments=live, groups=groups, windows=counter.count)
+
+    def final_groups(self, rows: DataFrame, start: BatchStart) -> DataFrame:
+        """Return the groups of all windows of prepared rows, as if all had come in one batch."""
+        kept = self.shape.kept(self._place(rows, start))
+        return self.shape.windows_of(kept, Due(condition=STARTS), lambda windows: windows)
+
+    def merge(self, segments: DataFrame, bound_us: int | None) -> DataFrame:
+        if bound_us is not None:
+            segments = segments.where(f"{TIME} >= {self._needed_from(bound_us)}L")
+        return self.shape.merge(segments)
+
+    def bounds(self) -> tuple[str, str]:
+        return f"min({TIME})", f"max({TIME})"
+
+    def end_of_all(self, segments: tuple[Segment, ...]) -> int | None:
+        if self.at_once:
+            return None
+        ends = (self._closes_at(segment.last_us) for segment in segments)
+        return max(ends, default=None)
+
+    def judge(
+        self, rows: DataFrame, start: BatchStart, written: tuple[Segment, ...], store: StateStore
+    ) -> DataFrame:
+        del written, store  # A row is judged by its own time.
+        return judge(rows, self.plan, start, self._fate(start, self._is_late(start)))
+
+    def late_windows(self) -> LateWindows:
+        start, end = f"{TIME} - {self.reach.lookback_us}L", f"{TIME} + {self.reach.lookahead_us}L"
+        return LateWindows(
+            windows=f"array(named_struct('start', {start}, 'end', {end}))",
+            # Until then the row could still have been in the window of another.
+            last_end=f"({TIME} + {self.reach.us}L)",
+        )
+
+    def open_windows(self, segments: tuple[Segment, ...], bound_us: int | None) -> int:
+        """The rows whose windows may be pending: an upper bound, it does not look at WHEN."""
+        if self.at_once:
+            return 0
+        pending = (s for s in segments if bound_us is None or self._closes_at(s.last_us) > bound_us)
+        return sum(segment.rows for segment in pending)
+
+    def _place(self, rows: DataFrame, start: BatchStart) -> DataFrame:
+        """Return the state rows of a batch with their fate and what the numbers need.
+
+        Late rows are among them: no window takes them, and the text is the same for every batch.
+        """
+        judged = judge(rows, self.plan, start, self._fate(start, None))
+        query = self.plan.query
+        return judged.selectExpr(
+            TIME,
+            FATE,
+            f"{order_sql(start)} AS {ORDER}",
+            f"{f'coalesce({WHEN}, false)' if WHEN in rows.columns else 'true'} AS {STARTS}",
+            *self.reach.partition,
+            *(key.name for key in query.keys),
+            *(argument.name for argument in query.arguments),
+            *(f"{sql} AS {name}" for name, sql in row_numbers(self.plan).items()),
+        )
+
+    def _fate(self, start: BatchStart, late: str | None) -> str:
+        return fate_case(self.plan, start, late=late)
+
+    def _is_late(self, start: BatchStart) -> str | None:
+        """The condition under which no window can take a row any more; None: there is none."""
+        if start.bound_us is None or self._by_clock:
+            return None
+        return f"{TIME} < {by_reference(self._needed_from(start.bound_us), TIME)}"
+
+    def _own_has_closed(self, start: BatchStart) -> str | None:
+        """The condition under which a row comes too late for its own window; None: it cannot."""
+        if start.bound_us is None or self._by_clock:
+            return None
+        return f"{TIME} < {by_reference(self._opens_from(start.bound_us), TIME)}"
+
+    def _due(self, closing: Closing) -> Due | None:
+        """The triggers that go out now; None when by the bounds of the state there are none."""
+        fresh = [segment for segment in closing.segments if segment.name in closing.fresh]
+        candidates = fresh if self.at_once else closing.segments
+        if not candidates or (closing.bound_us is None and not self.at_once):
+            return None
+        first_us = min(segment.first_us for segment in candidates)
+        last_us = max(segment.last_us for segment in candidates)
+        conditions = [STARTS]
+        of_this_batch = f"{ORDER}.b = {by_reference(closing.epoch, TIME)}"
+        if self.at_once:
+            conditions.append(of_this_batch)
+        elif closing.bound_us is not None:
+            last_us = min(last_us, self._opens_from(closing.bound_us) - 1)
+            conditions.append(f"{TIME} <= {by_reference(last_us, TIME)}")
+        if closing.before_us is not None and not (self.at_once and self._by_clock):
+            from_us = self._opens_from(closing.before_us)
+            pending = f"{TIME} >= {by_reference(from_us, TIME)}"
+            first_us = max(first_us, from_us)
+            if self._by_clock and fresh:
+                # A second batch at one instant brings rows for windows that are due already.
+                pending = f"({pending} OR {of_this_batch})"
+                first_us = min(first_us, *(segment.first_us for segment in fresh))
+            conditions.append(pending)
+        if not any(s.first_us <= last_us and s.last_us >= first_us for s in candidates):
+            return None
+        return Due(condition=" AND ".join(conditions), first_us=first_us, last_us=last_us)
+
+    def _opens_from(self, bound_us: int) -> int:
+        """The least time of a trigger whose window has not closed at a bound."""
+        return bound_us - self.reach.lookahead_us
+
+    @property
+    def _by_clock(self) -> bool:
+        return self.plan.watermark.spec.mode is TimeMode.PROCESSING
+
+    def _closes_at(self, time_us: int) -> int:
+        """The bound at which the window of a trigger closes: its last moment is in it."""
+        return time_us + self.reach.lookahead_us + 1
+
+    def _needed_from(self, bound_us: int) -> int:
+        """The least time of a row that a window which is still to come can reach.
+
+        By the clock rows may still come at the very instant before the bound.
+        """
+        return bound_us - self.reach.us - (1 if self._by_clock else 0)
+
+    def _is_live(self, segment: Segment, bound_us: int | None) -> bool:
+        return bound_us is None or segment.last_us >= self._needed_from(bound_us)
+
+
+def sliding_operator(plan: PhysicalPlan, window: Sliding, empty: DataFrame) -> SlidingOperator:
+    """Return the operator of a sliding window.
+
+    Args:
+        plan: a plan of such a window.
+        window: the window.
+        empty: a static frame without rows, of the prepared columns.
+    """
+    reach = Reach(
+        lookback_us=window.lookback_us,
+        lookahead_us=window.lookahead_us,
+        partition=partition_keys(window),
+    )
+    shape = _shape(plan, window, reach, empty)
+    at_once = window.lookahead is None and not plan.watermark.spec.emit_on_close
+    return SlidingOperator(
+        plan=plan, reach=reach, at_once=at_once, shape=shape, state_schema=shape.state_schema
+    )
+
+
+def _shape(
+    plan: PhysicalPlan, window: Sliding, reach: Reach, empty: DataFrame
+) -> JoinedRows | FramedRows:
+    order = "named_struct('t', 0L, 'b', 0L, 'i', 0L)"
+    rows = empty.selectExpr("*", f"{order} AS {ORDER}", f"true AS {STARTS}", f"0 AS {FATE}")
+    streaming = plan.find(PhysicalStreamingAggregation)
+    if streaming is not None:
+        return framed_rows(streaming, window, reach, rows)
+    kept = plan.find(PhysicalAggregation)
+    assert kept is not None, "every plan has an aggregation"
+    joined = JoinedRows(reach=reach, aggregation=kept, state_schema=rows.schema)
+    return replace(joined, state_schema=joined.kept(rows).schema)

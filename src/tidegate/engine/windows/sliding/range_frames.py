@@ -1,0 +1,297 @@
+"""The windows of triggers over accumulators: RANGE frames, and panes for what all of them share.
+
+A frame merges what is in range of each trigger. Most of a long window is shared by all triggers of
+a batch, from the start of the last window to the first trigger (and from the last trigger to the
+end of the first window); of that, a group needs one partial. Only the edges are needed row by row:
+
+    windows of the batch    [-------------------------t0
+                               [------------------------- t1
+    what is read            row|  pane    |pane|pane| row |
+
+So when segments are merged, besides the rows their partials per pane are written, of three widths;
+a close reads the wide panes that fit, and narrow ones beside them. The batches that have not been
+merged yet, few by the merge factor, are folded from their rows.
+
+A state row is a row (see ``sliding_rows``) with ``_width`` 0 and the start of the narrowest pane
+that holds it in ``_pane``, or a pane with its width; then ``_t`` is its start and the columns of
+the accumulators are filled.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions
+from pyspark.sql.types import StructField, StructType
+
+from tidegate.engine.windows.panes.grid import PANE
+from tidegate.engine.windows.sliding.panes import PaneRange, Parts, Range, widths
+from tidegate.engine.windows.sliding.range_join import BUCKET, STARTS, Due, Reach, Watch
+from tidegate.engine.windows.state_rows import KEPT
+from tidegate.plan.aggregates.planned import ORDER, TIME
+from tidegate.spark.statements import ROW_NUMBER, by_reference, is_one_of, over, over_all
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from tidegate.plan.physical import PhysicalStreamingAggregation
+    from tidegate.plan.windows import Sliding
+    from tidegate.state.manifest import Segment
+    from tidegate.state.store import StateStore
+
+WIDTH = "_width"
+# Edges of so many narrow panes are most of what the state holds: it is read whole then.
+MANY_PANES = 1000
+# Columns of what a frame runs over: its time; the place of a trigger, NULL where no window is asked
+# for; whether it is data and not only a question (distinct keys need no other column).
+AT, PLACE, PRESENT = "_at", "_place", "_present"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FramedRows:
+    """Rows are kept for their time at the edges of windows, partials for all between.
+
+    Attributes:
+        own_group: a window has one group, that of its trigger, because the keys are among the
+            partition keys; else a window has a group for each key among its rows.
+    """
+
+    reach: Reach
+    aggregation: PhysicalStreamingAggregation
+    own_group: bool
+    state_schema: StructType
+
+    @property
+    def aggregated(self) -> bool:
+        return False
+
+    def kept(self, placed: DataFrame) -> DataFrame:
+        return placed.where(KEPT).selectExpr(
+            TIME,
+            f"0L AS {WIDTH}",
+            f"{TIME} - pmod({TIME}, {self._narrowest}L) AS {PANE}",
+            ORDER,
+            STARTS,
+            *self.by,
+            *self._arguments,
+        )
+
+    def merge(self, state: DataFrame) -> DataFrame:
+        rows = state.where(f"{WIDTH} = 0L")
+        spread = ", ".join(f"{width}L" for width in widths(self.reach.us))
+        in_panes = rows.selectExpr("*", f"explode(array({spread})) AS _of_width")
+        panes = (
+            in_panes.selectExpr("*", f"{TIME} - pmod({TIME}, _of_width) AS {AT}")
+            .groupBy("_of_width", AT, *self.by)
+            .agg(*map(functions.expr, self._updates()))
+            .withColumnsRenamed({"_of_width": WIDTH, AT: TIME})
+        )
+        merged = rows.unionByName(panes, allowMissingColumns=True)
+        # In this order Parquet can skip the pages that a window does not need.
+        return merged.select(*self.state_schema.names).coalesce(1).sortWithinPartitions(WIDTH, TIME)
+
+    def windows(
+        self, segments: list[Segment], due: Due, store: StateStore, watch: Watch
+    ) -> DataFrame:
+        parts = Parts.of(self.reach, *due.bounds)
+        shared = _meeting(segments, parts.shared)
+        fresh = [segment for segment in shared if segment.level == 0]
+        merged = [segment for segment in shared if segment.level > 0]
+        rows = self._rows(_meeting(segments, parts.whole), parts.whole, store)
+        frames, partials = {"rows": rows}, [self._partials(due)]
+        if fresh:
+            frames["between"] = self._rows(fresh, parts.shared, store)
+            partials.append(self._folded("{between}", self._updates(), parts.at_us))
+        if merged:
+            frames["panes"] = store.read_segments(merged, self.state_schema)
+            panes = f"SELECT * FROM {{panes}} WHERE {_of_panes(parts.panes)}"
+            partials.append(self._folded(f"({panes})", self._merges(), parts.at_us))
+        return self._windows(frames, " UNION ALL ".join(partials), due, watch)
+
+    def windows_of(self, rows: DataFrame, due: Due, watch: Watch) -> DataFrame:
+        return self._windows({"rows": rows}, self._partials(due), due, watch)
+
+    @property
+    def by(self) -> list[str]:
+        """The columns that make a stream of partials: partition and keys."""
+        return [*self.reach.partition, *(key.name for key in self.aggregation.keys)]
+
+    @property
+    def _narrowest(self) -> int:
+        return widths(self.reach.us)[-1]
+
+    @property
+    def _arguments(self) -> list[str]:
+        return [argument.name for argument in self.aggregation.arguments]
+
+    def _rows(
+        self, segments: list[Segment], ranges: tuple[Range, ...], store: StateStore
+    ) -> DataFrame:
+        """Rows, not panes, of ranges that start or end on the narrowest panes where they meet."""
+        panes = [PaneRange.around(each, self._narrowest) for each in ranges]
+        if sum(len(each.starts) for each in panes) <= MANY_PANES:
+            needed = [is_one_of(PANE, each.starts) for each in panes]
+        else:
+            needed = [
+                f"{TIME} >= {by_reference(each.start_us, TIME)} "
+                f"AND {TIME} < {by_reference(each.end_us, TIME)}"
+                for each in ranges
+            ]
+        rows = store.read_segments(segments, self.state_schema)
+        return rows.where(f"{WIDTH} = 0L AND ({' OR '.join(f'({each})' for each in needed)})")
+
+    def _partials(self, due: Due) -> str:
+        """Partials of rows: one for each moment, and one for each trigger that has one group."""
+        asked = due.condition if self.own_group else "false"
+        # Hardly two rows share a group: they move before they are grouped, and only once.
+        layout = f"/*+ REPARTITION({', '.join(self.by)}) */ " if self.by else ""
+        placed = (
+            f"SELECT {layout}*, {TIME} AS {AT}, IF({asked}, {ORDER}, NULL) AS {PLACE} FROM {{rows}}"
+        )
+        # Without new names Spark does not see that a union of partials is laid out as they are.
+        named = [f"{name} AS {name}" for name in self.by]
+        columns = ", ".join([*named, AT, PLACE, *self._updates(), f"1 AS {PRESENT}"])
+        return f"SELECT {columns} FROM ({placed}) GROUP BY {', '.join([*self.by, AT, PLACE])}"
+
+    def _folded(self, state: str, columns: list[str], at_us: int) -> str:
+        """One partial for each stream, at a moment that all windows share."""
+        by = ", ".join(self.by)
+        at = f"{by_reference(at_us, ROW_NUMBER)} AS {AT}"
+        folded = ", ".join([*self.by, at, f"NULL AS {PLACE}", *columns, f"1 AS {PRESENT}"])
+        return f"SELECT {folded} FROM {state}" + (f" GROUP BY {by}" if by else "")
+
+    def _windows(
+        self, frames: Mapping[str, DataFrame], partials: str, due: Due, watch: Watch
+    ) -> DataFrame:
+        """The windows of due triggers, of a statement that gives partials over some frames."""
+        if self.own_group:
+            return watch(over_all(frames, self._framed(partials)))
+        found = over_all(frames, partials)
+        asking = self._questions(found, frames["rows"], due, watch)
+        together = found.unionByName(asking, allowMissingColumns=True)
+        return over(together, self._framed("SELECT * FROM {frame}"))
+
+    def _framed(self, partials: str) -> str:
+        """Merge, for each trigger and group, the partials that are in range."""
+        partition = f"PARTITION BY {', '.join(self.by)} " if self.by else ""
+        range_ = (
+            f"OVER ({partition}ORDER BY {AT} RANGE BETWEEN {self.reach.lookback_us}L PRECEDING "
+            f"AND {self.reach.lookahead_us}L FOLLOWING)"
+        )
+        columns = [(each.name, each.merge) for each in self.aggregation.partial_columns]
+        columns += [] if self.own_group else [(PRESENT, f"count({PRESENT})")]
+        merged = [f"{framed(merge, range_)} AS {name}" for name, merge in columns]
+        window = self.reach.window_columns(AT, PLACE)
+        asked = f"{PLACE} IS NOT NULL" + ("" if self.own_group else f" AND {PRESENT} > 0")
+        return (
+            f"SELECT *, {', '.join(window)} FROM "
+            f"(SELECT {', '.join([*self.by, AT, PLACE, *merged])} FROM ({partials})) WHERE {asked}"
+        )
+
+    def _questions(self, partials: DataFrame, rows: DataFrame, due: Due, watch: Watch) -> DataFrame:
+        """A row for each trigger and each group that may be in its window, without any data."""
+        triggers = watch(
+            rows.where(due.condition).selectExpr(
+                f"{TIME} AS {AT}",
+                f"{ORDER} AS {PLACE}",
+                *(f"{name} AS _of{name}" for name in self.reach.partition),
+            )
+        )
+        start, end = f"{AT} - {self.reach.lookback_us}L", f"{AT} + {self.reach.lookahead_us}L"
+        asking = triggers.selectExpr("*", f"{self.reach.buckets(start, end)} AS _of{BUCKET}")
+        groups = partials.selectExpr(*self.by, f"{self.reach.bucket(AT)} AS {BUCKET}").distinct()
+        met = groups.join(asking, functions.expr(self.reach.same_partition("_of")))
+        # A group that is in both buckets of a window has been met twice.
+        return met.select(*self.by, AT, PLACE).distinct()
+
+    def _updates(self) -> list[str]:
+        return [f"{each.update} AS {each.name}" for each in self.aggregation.partial_columns]
+
+    def _merges(self) -> list[str]:
+        # Merging may widen a type (a sum of decimals); a column keeps its first type.
+        types = {each.name: each.dataType.simpleString() for each in self.state_schema}
+        return [
+            f"CAST({each.merge} AS {types[each.name]}) AS {each.name}"
+            for each in self.aggregation.partial_columns
+        ]
+
+
+def framed_rows(
+    aggregation: PhysicalStreamingAggregation, window: Sliding, reach: Reach, rows: DataFrame
+) -> FramedRows:
+    """Return the shape of a window over accumulators.
+
+    Args:
+        aggregation: keys and accumulators.
+        window: the window.
+        reach: its geometry.
+        rows: placed rows, asked for their types only.
+    """
+    shape = FramedRows(
+        reach=reach,
+        aggregation=aggregation,
+        own_group={key.expression.sql for key in aggregation.keys} <= set(window.partition_by),
+        state_schema=rows.schema,
+    )
+    updates = shape._updates()
+    partials = rows.selectExpr(*updates).schema.fields if updates else []
+    fields = [*shape.kept(rows).schema.fields, *partials]
+    return replace(
+        shape,
+        state_schema=StructType([StructField(f.name, f.dataType) for f in fields]).toNullable(),
+    )
+
+
+def framed(merge: str, over: str) -> str:
+    """Return the text of a merge with the frame after each call of an aggregate in it.
+
+    >>> framed("sum(n_1)", "OVER w")
+    'sum(n_1) OVER w'
+    >>> framed("flatten(collect_list(v_1))", "OVER w")
+    'flatten(collect_list(v_1) OVER w)'
+    """
+    ends = sorted(
+        _closing_bracket(merge, call.end() - 1)
+        for call in re.finditer(r"\b(\w+)\s*\(", merge)
+        if call[1].lower() in _aggregates()
+    )
+    for end in reversed(ends):
+        merge = f"{merge[: end + 1]} {over}{merge[end + 1 :]}"
+    return merge
+
+
+def _closing_bracket(text: str, opening: int) -> int:
+    depth = 0
+    for token in re.finditer(r"'(?:[^'\\]|\\.)*'|[()]", text[opening:]):
+        depth += {"(": 1, ")": -1}.get(token[0], 0)
+        if depth == 0:
+            return opening + token.start()
+    raise AssertionError(f"the brackets of {text} do not match")
+
+
+@cache
+def _aggregates() -> frozenset[str]:
+    """The names of Spark's aggregates, from the list of functions that statements may call."""
+    lines = files("tidegate.plan").joinpath("spark_functions.txt").read_text("utf-8").splitlines()
+    return frozenset(line.split()[0] for line in lines if line.endswith(" aggregate"))
+
+
+def _of_panes(panes: tuple[PaneRange, ...]) -> str:
+    """The condition that a state row is one of the panes, which are few."""
+    # A set for each range, not for each width: of a set Parquet knows its least and greatest value.
+    return " OR ".join(
+        f"({WIDTH} = {pane.width_us}L AND {is_one_of(TIME, pane.starts)})" for pane in panes
+    )
+
+
+def _meeting(segments: list[Segment], ranges: tuple[Range, ...]) -> list[Segment]:
+    return [
+        segment
+        for segment in segments
+        if any(segment.first_us < r.end_us and segment.last_us >= r.start_us for r in ranges)
+    ]

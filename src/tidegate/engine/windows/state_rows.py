@@ -1,0 +1,211 @@
+"""The two shapes of state: partials (accumulators per group) and rows kept whole.
+
+A *placed* row has a fate and, when it is accumulated, the columns that place it in the state
+(``_pane``) and its keys. ``Partials`` aggregates placed rows in job 1; ``WholeRows`` keeps them and
+aggregates at the close. Both answer the same questions, so an operator does not care which one it
+has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+from tidegate.engine.rows.prepare import (
+    FATE,
+    BatchStart,
+    Fate,
+    classify,
+    classify_sql,
+    fate_sql,
+    judged_sql,
+)
+from tidegate.engine.windows.operator import END, START
+from tidegate.engine.windows.panes.grid import PANE, PaneGrid
+from tidegate.plan.aggregates.planned import ORDER, TIME, row_aggregate
+from tidegate.plan.prepared import OWN_TIME, falls_back
+from tidegate.spark.statements import over
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from tidegate.plan.physical import (
+        PhysicalAggregation,
+        PhysicalPlan,
+        PhysicalStreamingAggregation,
+    )
+
+# Columns that only the numbers of a batch need; they do not reach the state.
+ROWS, SEEN_TIME, FALLBACKS = "_rows", "_seen_t", "_fallbacks"
+
+KEPT = f"{FATE} = {Fate.ACCUMULATED.value}"
+
+
+def row_numbers(plan: PhysicalPlan) -> dict[str, str]:
+    """What a row brings to the numbers of a batch: name to Spark SQL over a placed row.
+
+    ``_seen_t`` is the event time that moves the watermark: a row's own one.
+    """
+    numbers = {ROWS: "1", SEEN_TIME: OWN_TIME if falls_back(plan) else TIME}
+    return numbers | ({FALLBACKS: f"IF({OWN_TIME} IS NULL, 1, 0)"} if falls_back(plan) else {})
+
+
+def group_numbers(plan: PhysicalPlan) -> dict[str, str]:
+    """``row_numbers`` of a group of rows: name to aggregate."""
+    numbers = row_numbers(plan)
+    sums = {FALLBACKS: f"sum({numbers[FALLBACKS]})"} if FALLBACKS in numbers else {}
+    return {ROWS: "count(1)", SEEN_TIME: f"max({numbers[SEEN_TIME]})"} | sums
+
+
+class Shape(Protocol):
+    """What a row of the state is."""
+
+    @property
+    def aggregated(self) -> bool:
+        """Whether a state row stands for many rows."""
+
+    def place(
+        self, rows: DataFrame, plan: PhysicalPlan, grid: PaneGrid, start: BatchStart
+    ) -> DataFrame:
+        """Return a batch's state rows with ``_class`` and what ``row_numbers`` names."""
+
+    def kept(self, placed: DataFrame) -> DataFrame:
+        """Return what the state keeps of placed rows."""
+
+    def merge(self, state: DataFrame) -> DataFrame:
+        """Return fewer rows of the same meaning and schema, where there are fewer."""
+
+    def groups(self, windows: str, grid: PaneGrid) -> str:
+        """Return the statement of one row for each window and group.
+
+        ``windows`` is the statement of state rows with ``_end_us``.
+        """
+
+    @property
+    def late_by_pane(self) -> bool:
+        """Whether ``place`` leaves late rows among the accumulated ones; their pane tells them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partials:
+    """A state row is a pane (or window) and group with the columns of its accumulators."""
+
+    aggregation: PhysicalStreamingAggregation
+
+    @property
+    def aggregated(self) -> bool:
+        return True
+
+    @property
+    def late_by_pane(self) -> bool:
+        return True
+
+    def place(
+        self, rows: DataFrame, plan: PhysicalPlan, grid: PaneGrid, start: BatchStart
+    ) -> DataFrame:
+        # Rows of a fate other than accumulated have no pane and no keys: one partial for each fate.
+        # Late rows are not told apart here but by their pane, in ``Intake``: with nothing of the
+        # batch in the generated code it is the same for every batch, and compiled once.
+        boundless = replace(start, bound_us=None)
+        judged = judged_sql(rows.columns, plan, boundless, fate_sql(plan, grid, boundless))
+        group = ", ".join([FATE, PANE, *self.keys])
+        updates = {column.name: column.update for column in self.aggregation.partial_columns}
+        updates |= group_numbers(plan)
+        return over(
+            rows,
+            f"SELECT {group}, {_columns(updates)} "
+            f"FROM ({classify_sql(judged, plan, grid, start, self.aggregation)}) GROUP BY {group}",
+        )
+
+    def kept(self, placed: DataFrame) -> DataFrame:
+        columns = [column.name for column in self.aggregation.partial_columns]
+        return placed.where(KEPT).selectExpr(PANE, *self.keys, *columns)
+
+    def merge(self, state: DataFrame) -> DataFrame:
+        group = ", ".join([PANE, *self.keys])
+        merged = over(state, f"SELECT {group}, {self.merges()} FROM {{frame}} GROUP BY {group}")
+        # Merging may widen a type (a sum of decimals); in the state a column keeps its first type.
+        return merged.select(*(merged[f.name].cast(f.dataType) for f in state.schema))
+
+    def groups(self, windows: str, grid: PaneGrid) -> str:
+        group = ", ".join([END, *self.keys])
+        merged = f"SELECT {group}, {self.merges()} FROM ({windows}) GROUP BY {group}"
+        return f"SELECT *, {grid.start_of_end_sql(END)} AS {START} FROM ({merged})"
+
+    @property
+    def keys(self) -> list[str]:
+        return [key.name for key in self.aggregation.keys]
+
+    def whole(self, windows: str, grid: PaneGrid) -> str:
+        """``groups`` of state rows of which each is all there is of its window and group."""
+        columns = [column.name for column in self.aggregation.partial_columns]
+        values = ", ".join([END, *self.keys, *(columns or [f"1L AS {ROWS}"])])
+        return f"SELECT {values}, {grid.start_of_end_sql(END)} AS {START} FROM ({windows})"
+
+    def merges(self) -> str:
+        """The merge of every state column; without accumulators (distinct keys) a mere count."""
+        columns = {column.name: column.merge for column in self.aggregation.partial_columns}
+        return _columns(columns or {ROWS: "count(1)"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeRows:
+    """A state row is a row: its time and order, its keys, and the values that are asked for."""
+
+    aggregation: PhysicalAggregation
+
+    @property
+    def aggregated(self) -> bool:
+        return False
+
+    @property
+    def late_by_pane(self) -> bool:
+        return False
+
+    def place(
+        self, rows: DataFrame, plan: PhysicalPlan, grid: PaneGrid, start: BatchStart
+    ) -> DataFrame:
+        classified = classify(rows, plan, grid, start, self.aggregation)
+        numbers = (f"{sql} AS {name}" for name, sql in row_numbers(plan).items())
+        return classified.selectExpr("*", *numbers)
+
+    def kept(self, placed: DataFrame) -> DataFrame:
+        arguments = (argument.name for argument in self.aggregation.arguments)
+        return placed.where(KEPT).selectExpr(PANE, TIME, ORDER, *self.keys, *arguments)
+
+    def merge(self, state: DataFrame) -> DataFrame:
+        return state.coalesce(1)
+
+    def groups(self, windows: str, grid: PaneGrid) -> str:
+        whole = whole_groups(windows, self.aggregation, [END])
+        return f"SELECT *, {grid.start_of_end_sql(END)} AS {START} FROM ({whole})"
+
+    @property
+    def keys(self) -> list[str]:
+        return [key.name for key in self.aggregation.keys]
+
+
+def whole_groups(rows: str, aggregation: PhysicalAggregation, windows: list[str]) -> str:
+    """Return the statement of the groups of whole rows.
+
+    Aggregates are Spark's own; a row query has the rows as they are, each window's together and in
+    order: event time, then arrival.
+
+    Args:
+        rows: the statement of state rows with the columns that make a window.
+        aggregation: keys and aggregates.
+        windows: the columns that make a window, the first one its end.
+    """
+    keys = [key.name for key in aggregation.keys]
+    if not keys and not aggregation.aggregates:
+        window = ", ".join(windows)
+        return f"SELECT * FROM ({rows}) DISTRIBUTE BY {window} SORT BY {window}, {ORDER}"
+    group = ", ".join([*windows, *keys])
+    values = {a.name: row_aggregate(a) for a in aggregation.aggregates}
+    return (
+        f"SELECT {group}, {_columns(values or {ROWS: 'count(1)'})} FROM ({rows}) GROUP BY {group}"
+    )
+
+
+def _columns(expressions: dict[str, str]) -> str:
+    return ", ".join(f"{sql} AS {name}" for name, sql in expressions.items())

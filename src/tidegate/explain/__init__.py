@@ -1,0 +1,1 @@
+"""EXPLAIN: both plans as text and as JSON."""

@@ -1,0 +1,228 @@
+"""What EXPLAIN says about each node of both trees, as data that text and JSON are made from."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TypeAlias, assert_never
+
+from tidegate.explain.facts import Detail, Json, closing, fact, watermark_details, window_parameters
+from tidegate.plan.aggregates.planned import PlannedAccumulator
+from tidegate.plan.logical import (
+    Aggregation,
+    DataSink,
+    DataSource,
+    Filter,
+    FilterStage,
+    Join,
+    Limit,
+    LogicalNode,
+    Order,
+    Project,
+    Watermark,
+    WindowNode,
+)
+from tidegate.plan.physical import (
+    PHYSICAL_WINDOWS,
+    PhysicalAggregation,
+    PhysicalDataSink,
+    PhysicalDataSource,
+    PhysicalFilter,
+    PhysicalJoin,
+    PhysicalLimit,
+    PhysicalNode,
+    PhysicalOrder,
+    PhysicalProject,
+    PhysicalStreamingAggregation,
+    PhysicalWatermark,
+)
+from tidegate.plan.settings import TimeMode
+from tidegate.plan.statement import Argument, Key, OrderItem, OutputItem, Relation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """A node as EXPLAIN shows it: ``PhysicalWatermark#4 (parameters)``, then one fact a line."""
+
+    id: str
+    parameters: dict[str, Json]
+    details: tuple[Detail, ...]
+    child: Described | None
+
+
+def describe_logical(node: LogicalNode, mode: TimeMode, index: int = 0) -> Described:
+    """Return a logical node and all below it; ids count from the sink down."""
+    child = None if isinstance(node, DataSource) else describe_logical(node.child, mode, index + 1)
+    name = type(node).__name__.removesuffix("Node")
+    parameters, details = _logical_facts(node, mode)
+    return Described(id=f"{name}#{index}", parameters=parameters, details=details, child=child)
+
+
+def describe_physical(node: PhysicalNode, mode: TimeMode) -> Described:
+    """Return a physical node and all below it."""
+    assert len(node.children) <= 1, "a plan is a chain"
+    child = describe_physical(node.children[0], mode) if node.children else None
+    parameters, details = _physical_facts(node, mode)
+    return Described(
+        id=f"{node.plan_type}#{node.index}", parameters=parameters, details=details, child=child
+    )
+
+
+_Facts: TypeAlias = "tuple[dict[str, Json], tuple[Detail, ...]]"
+
+
+def _logical_facts(node: LogicalNode, mode: TimeMode) -> _Facts:  # noqa: C901, PLR0911 - one case for each node
+    match node:
+        case DataSource(relation=relation):
+            return _source_facts(relation)
+        case Join(ctes=ctes, relation=text, tables=tables):
+            return {}, _join_details(ctes, text, tables)
+        case Filter(stage=stage, predicate=predicate):
+            return {"stage": stage.value}, _filter(stage, predicate)
+        case Watermark(spec=spec):
+            return {}, watermark_details(spec)
+        case WindowNode(window=window):
+            return window_parameters(window, mode), ()
+        case Aggregation(keys=keys, arguments=arguments, aggregates=aggregates):
+            calls = [(aggregate.name, aggregate.text) for aggregate in aggregates]
+            return {}, (*_grouping(keys, arguments), *_pairs("aggregates", calls))
+        case Order(items=items):
+            return {}, (_order(items),)
+        case Limit(count=count):
+            return {"count": count}, ()
+        case Project(items=items):
+            return {}, _output(items)
+        case DataSink(name=name):
+            return {"name": name}, ()
+        case _:
+            assert_never(node)
+
+
+def _physical_facts(node: PhysicalNode, mode: TimeMode) -> _Facts:  # noqa: C901, PLR0911 - one case for each node
+    match node:
+        case PhysicalDataSource(relation=relation):
+            return _source_facts(relation)
+        case PhysicalJoin(ctes=ctes, relation=text, tables=tables):
+            return {}, _join_details(ctes, text, tables)
+        case PhysicalFilter(stage=stage, predicate=predicate):
+            return {"stage": stage.value}, _filter(stage, predicate)
+        case PhysicalWatermark(spec=spec, window=window):
+            closes = fact("closes", closing(window, spec))
+            return window_parameters(window, mode), (*watermark_details(spec), closes)
+        case PhysicalAggregation(
+            keys=keys, arguments=arguments, aggregates=aggregates, reason=reason
+        ):
+            calls = [(aggregate.name, aggregate.text) for aggregate in aggregates]
+            details = (*_grouping(keys, arguments), *_pairs("aggregates", calls))
+            return {}, (fact("path", f"rows kept to the close: {reason}"), *details)
+        case PhysicalStreamingAggregation(
+            window=window, keys=keys, arguments=arguments, reason=reason
+        ):
+            details = (*_grouping(keys, arguments), *_accumulators(node.accumulators))
+            path = fact("path", f"streaming aggregation: {reason}")
+            return window_parameters(window, mode), (path, *details)
+        case PhysicalOrder(items=items):
+            return {}, (_order(items),)
+        case PhysicalLimit(count=count):
+            return {"count": count}, ()
+        case PhysicalProject(items=columns):
+            return {}, _output(columns)
+        case PhysicalDataSink(name=name):
+            return {"name": name}, ()
+        case _:
+            assert isinstance(node, tuple(PHYSICAL_WINDOWS.values())), (
+                f"{node.plan_type} is not described"
+            )
+            window = getattr(node, "window")  # noqa: B009 - the classes share the field, not a base
+            return window_parameters(window, mode), ()
+
+
+_LINE_BREAK = re.compile(r"\s*\n\s*")
+
+
+def _pairs(label: str, pairs: list[tuple[str, str]]) -> tuple[Detail, ...]:
+    """A list of names with what they stand for, aligned; nothing when it is empty."""
+    if not pairs:
+        return ()
+    width = max(len(name) for name, _ in pairs)
+    return (
+        Detail(
+            label=label,
+            value=[{"name": name, "expression": text} for name, text in pairs],
+            lines=tuple(f"{name:<{width}} = {_LINE_BREAK.sub(' ', text)}" for name, text in pairs),
+        ),
+    )
+
+
+def _filter(stage: FilterStage, predicate: str) -> tuple[Detail, ...]:
+    condition = fact("predicate", predicate)
+    if stage is FilterStage.HAVING:
+        return (condition,)
+    return condition, fact("removes", "rows from windows; their times still move the watermark")
+
+
+def _source_facts(relation: Relation) -> _Facts:
+    columns = relation.columns
+    if columns is None:
+        return {"name": relation.name}, (fact("columns", "not known yet"),)
+    return {"name": relation.name}, (
+        fact("columns", ", ".join(f"{c.name} {c.type}" for c in columns)),
+    )
+
+
+def _join_details(ctes: str, relation: str, tables: tuple[Relation, ...]) -> tuple[Detail, ...]:
+    facts = [fact("with", ctes)] if ctes else []
+    facts.append(fact("from", relation))
+    if tables:
+        facts.append(fact("tables", ", ".join(table.name for table in tables)))
+    return tuple(facts)
+
+
+def _grouping(keys: tuple[Key, ...], arguments: tuple[Argument, ...]) -> tuple[Detail, ...]:
+    return (
+        *_pairs("keys", [(key.name, key.expression.sql) for key in keys]),
+        *_pairs("arguments", [(argument.name, argument.expression.sql) for argument in arguments]),
+    )
+
+
+def _output(items: tuple[OutputItem, ...]) -> tuple[Detail, ...]:
+    return _pairs("output", [(item.name, item.expression.sql) for item in items])
+
+
+def _order(items: tuple[OrderItem, ...]) -> Detail:
+    return fact(
+        "by",
+        ", ".join(
+            f"{item.expression.sql} {'DESC' if item.descending else 'ASC'} "
+            f"NULLS {'FIRST' if item.nulls_first else 'LAST'}"
+            for item in items
+        ),
+    )
+
+
+def _accumulators(accumulators: tuple[PlannedAccumulator, ...]) -> tuple[Detail, ...]:
+    if not accumulators:
+        return ()
+    value: list[Json] = []
+    lines: list[str] = []
+    for planned in accumulators:
+        state: list[Json] = [
+            {"name": c.name, "update": c.update, "merge": c.merge} for c in planned.columns
+        ]
+        value.append(
+            {
+                "name": planned.aggregate.name,
+                "aggregate": planned.aggregate.text,
+                "state": state,
+                "evaluate": planned.evaluate,
+            }
+        )
+        lines.append(f"{planned.aggregate.name} = {planned.aggregate.text}")
+        for column in planned.columns:
+            lines += [
+                f"  state {column.name}",
+                f"    update {column.update}",
+                f"    merge {column.merge}",
+            ]
+        lines.append(f"  evaluate {planned.evaluate}")
+    return (Detail(label="accumulators", value=value, lines=tuple(lines)),)

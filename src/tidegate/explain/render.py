@@ -1,0 +1,183 @@
+"""EXPLAIN: a summary, then the logical and the physical tree, as text or as JSON.
+
+Both are made from the nodes that the engine runs, so they cannot drift apart from it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import fields
+from enum import Enum
+from textwrap import wrap
+
+from tidegate.explain.describe import Described, describe_logical, describe_physical
+from tidegate.explain.facts import Detail, Json, closing, watermark_details, window_parameters
+from tidegate.explain.row_errors import error_json, error_lines
+from tidegate.plan.logical import LogicalPlan
+from tidegate.plan.physical import PhysicalAggregation, PhysicalPlan, PhysicalStreamingAggregation
+from tidegate.plan.settings import Settings
+from tidegate.planner.rules import runnable
+from tidegate.time import format_duration
+
+# Lines are wrapped at WIDTH, but never to less than NARROWEST, however deep the tree is.
+WIDTH = 110
+NARROWEST = 48
+_LABEL = 14
+
+
+def explain_text(logical: LogicalPlan, physical: PhysicalPlan) -> str:
+    """Return the plans for a person to read; it ends in a line break."""
+    mode = physical.watermark.spec.mode
+    lines = [f"Plan {physical.plan_id}"]
+    for label, text in _summary(physical):
+        lines += _labelled(label, (text,), "  ")
+    lines += _labelled("row errors", error_lines(physical), "  ")
+    lines += ["", "Logical plan", *_tree(describe_logical(logical.root, mode), "  ")]
+    lines += ["", "Physical plan", *_tree(describe_physical(physical.root, mode), "  ")]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def explain_json(logical: LogicalPlan, physical: PhysicalPlan) -> dict[str, Json]:
+    """Return the same as JSON: the summary's facts, the state's fingerprint, both trees."""
+    watermark = physical.watermark
+    spec = watermark.spec
+    path, reason = _path(physical)
+    return {
+        "plan_id": physical.plan_id,
+        "statement": logical.query.statement.text,
+        "window": window_parameters(watermark.window, spec.mode),
+        "closes": closing(watermark.window, spec),
+        "event_time": {
+            "text": spec.event_time.text,
+            "sql": spec.event_time.sql,
+            "fallback_sql": spec.event_time.fallback_sql,
+            "authority": spec.event_time.authority.value,
+            "why": spec.event_time.why,
+        },
+        "watermark": {
+            "lag_us": spec.lag_us,
+            "lag_authority": spec.lag_authority.value,
+            "lateness_us": spec.lateness_us,
+            "lateness_authority": spec.lateness_authority.value,
+            "shard": spec.shard,
+            "idle_timeout_us": spec.idle_timeout_us,
+            "on_idle": spec.on_idle.value,
+            "null_event_time_fallback": spec.null_event_time_fallback,
+            "max_future_skew_us": spec.max_future_skew_us,
+            "emit_on_close": spec.emit_on_close,
+        },
+        "path": {"kind": path, "reason": reason},
+        "not_yet_run": runnable(physical),
+        "row_errors": error_json(physical),
+        "settings": dict(_settings(physical.settings)),
+        "fingerprint": dict(physical.fingerprint),
+        "logical": _json(describe_logical(logical.root, spec.mode)),
+        "physical": _json(describe_physical(physical.root, spec.mode)),
+    }
+
+
+def _summary(physical: PhysicalPlan) -> Iterator[tuple[str, str]]:
+    watermark = physical.watermark
+    yield "window", parameter_text(window_parameters(watermark.window, watermark.spec.mode))
+    yield "closes", closing(watermark.window, watermark.spec)
+    shown = ("event time", "because", "lag", "lateness", "watermark")
+    for detail in watermark_details(watermark.spec):
+        if detail.label in shown:
+            yield detail.label, detail.lines[0]
+    path, reason = _path(physical)
+    yield "path", f"{_PATHS[path]}: {reason}"
+    settings = [f"{name} = {json.dumps(value)}" for name, value in _settings(physical.settings)]
+    if settings:
+        yield "settings", ", ".join(settings)
+    not_yet = runnable(physical)
+    if not_yet is not None:
+        yield "not yet run", not_yet
+
+
+_PATHS = {"streaming": "streaming aggregation", "rows": "rows kept to the close"}
+
+
+def _path(physical: PhysicalPlan) -> tuple[str, str]:
+    """Which way the rows go, and why."""
+    streaming = physical.find(PhysicalStreamingAggregation)
+    if streaming is not None:
+        return "streaming", streaming.reason
+    kept = physical.find(PhysicalAggregation)
+    assert kept is not None, "every plan has an aggregation"
+    return "rows", kept.reason
+
+
+def _settings(settings: Settings) -> Iterator[tuple[str, Json]]:
+    """The settings that differ from their defaults, as they are written."""
+    for field in fields(settings):
+        value = getattr(settings, field.name)
+        if value == field.default:
+            continue
+        if field.name.endswith("_us"):
+            yield field.name.removesuffix("_us"), format_duration(value)
+        elif isinstance(value, Enum):
+            yield field.name, value.value
+        else:
+            yield field.name, value
+
+
+def parameter_text(parameters: dict[str, Json]) -> str:
+    """Return parameters as ``kind=sliding, unit=ss``; more than a word is in brackets."""
+    return ", ".join(f"{name}={_parameter(value)}" for name, value in parameters.items())
+
+
+def _parameter(value: Json) -> str:
+    if value is None or value == []:
+        return "none"
+    if isinstance(value, list):
+        return f"({', '.join(str(part) for part in value)})"
+    text = " ".join(str(value).split())
+    return f"({text})" if " " in text or "," in text else text
+
+
+def _tree(node: Described, margin: str, branch: str = "") -> Iterator[str]:
+    """The lines of a node, a bar beside its facts, and of all below it."""
+    parameters = f" ({parameter_text(node.parameters)})" if node.parameters else ""
+    yield from _wrapped(
+        f"{node.id}{parameters}", margin + branch, margin + " " * len(branch) + "   "
+    )
+    below = margin + " " * len(branch)
+    bar = below + ("|  " if node.child is not None else "   ")
+    for detail in node.details:
+        yield from _labelled(detail.label, detail.lines, bar)
+    if node.child is not None:
+        yield from _tree(node.child, below, "+- ")
+
+
+def _labelled(label: str, lines: tuple[str, ...], margin: str) -> Iterator[str]:
+    for number, line in enumerate(lines):
+        first = margin + (label if number == 0 else "").ljust(_LABEL)
+        indent = len(line) - len(line.lstrip())
+        rest = margin + " " * (_LABEL + indent + 2)
+        yield from _wrapped(line.lstrip(), first + " " * indent, rest)
+
+
+def _wrapped(text: str, first: str, rest: str) -> list[str]:
+    """A text as lines of moderate width; words, however long, stay whole."""
+    return wrap(
+        text,
+        width=max(WIDTH, len(rest) + NARROWEST),
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _json(node: Described) -> dict[str, Json]:
+    return {
+        "id": node.id,
+        "parameters": node.parameters,
+        **{_key(detail): detail.value for detail in node.details},
+        "children": [] if node.child is None else [_json(node.child)],
+    }
+
+
+def _key(detail: Detail) -> str:
+    return detail.label.replace(" ", "_")

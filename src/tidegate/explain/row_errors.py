@@ -1,0 +1,79 @@
+"""What EXPLAIN says of row errors: which expressions can fail, of what, and what becomes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tidegate.explain.facts import Json
+from tidegate.plan.aggregates.planned import TIME
+from tidegate.plan.guarded import Guarded, reasons_of
+from tidegate.plan.physical import PhysicalPlan
+from tidegate.plan.prepared import OWN_TIME, PASS, prepared_columns
+from tidegate.plan.settings import ErrorPolicy
+
+_POLICIES = {
+    ErrorPolicy.SIDE_OUTPUT: "an error row or result where one of these fails",
+    ErrorPolicy.NULL: "NULL where one of these fails",
+    ErrorPolicy.FAIL: "an expression that fails stops the query, nothing is guarded",
+}
+_NOT_KNOWN = "columns are not known, so anything is expected of them"
+
+
+def error_lines(plan: PhysicalPlan) -> tuple[str, ...]:
+    """Return the policy, then one line for each expression that can fail."""
+    policy = plan.settings.error_policy
+    rows, results = _of_rows(plan), _of_results(plan)
+    if policy is not ErrorPolicy.FAIL and not rows and not results:
+        return ("no expression can fail",)
+    lines = [f"{policy.value}: {_POLICIES[policy]}"]
+    if plan.query.source.columns is None and (rows or results):
+        lines[0] += f" ({_NOT_KNOWN})"
+    for expression, guarded in (*rows, *results):
+        text = " ".join(expression.split())
+        lines.append(f"  {text}: {', '.join(reasons_of(guarded))}")
+    return tuple(lines)
+
+
+def error_json(plan: PhysicalPlan) -> dict[str, Json]:
+    """Return the same for JSON, with the parts that can fail."""
+    return {
+        "error_policy": plan.settings.error_policy.value,
+        "types_known": plan.query.source.columns is not None,
+        "of_rows": list(_guards_json(_of_rows(plan))),
+        "of_results": list(_guards_json(_of_results(plan))),
+    }
+
+
+def _of_rows(plan: PhysicalPlan) -> list[tuple[str, Guarded]]:
+    written = prepared_columns(plan)
+    event_time = plan.watermark.spec.event_time.text
+    written |= dict.fromkeys((TIME, OWN_TIME), f"event time {event_time}")
+    if PASS in written:
+        written[PASS] = f"WHERE {written[PASS]}"
+    found = [(written[name], each) for name, each in plan.guards.items()]
+    return [(text, each) for text, each in found if each.error is not None]
+
+
+def _of_results(plan: PhysicalPlan) -> list[tuple[str, Guarded]]:
+    """The results that can fail, as the statement writes them."""
+    query = plan.query
+    text = query.statement.text
+    # Without its alias, where it has one.
+    bare = {each.expression.span.start: each.expression.span for each in query.statement.items}
+    places = [*(item.expression for item in query.items)]
+    places += [query.having] if query.having is not None else []
+    places += [item.expression for item in query.order_by]
+    spans = {each.sql: bare.get(each.span.start, each.span) for each in reversed(places)}
+    found = [
+        (text[spans[sql].start : spans[sql].end], guarded)
+        for sql, guarded in plan.result_guards.items()
+    ]
+    return [(written, each) for written, each in found if each.error is not None]
+
+
+def _guards_json(guards: list[tuple[str, Guarded]]) -> Iterator[Json]:
+    for expression, guarded in guards:
+        reasons: dict[str, Json] = {
+            reason: list(parts) for reason, parts in reasons_of(guarded).items()
+        }
+        yield {"expression": expression, "reasons": reasons}

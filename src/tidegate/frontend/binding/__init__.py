@@ -1,0 +1,1 @@
+"""Binding: from ``SelectStmt`` to ``BoundQuery``, with every name looked up."""

@@ -1,0 +1,251 @@
+"""The statement's grammar: Spark SQL as sqlglot reads it, and the clauses of stream windows.
+
+Nothing here knows what a window means. Functions keep the name and the arguments they were written
+with, and every node learns where it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any, ClassVar
+
+from sqlglot import Token, TokenType, exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.parsers.spark import SparkParser
+
+from tidegate.errors import Span
+from tidegate.frontend.grammar.marks import MarkingParser, SyntaxRefusal
+from tidegate.frontend.grammar.nodes import (
+    EmitClause,
+    OnClause,
+    StreamOver,
+    WatermarkClause,
+    WindowClause,
+    WindowParameter,
+    mark,
+    span_of,
+)
+from tidegate.frontend.refusal import Refusal
+
+# The window functions of StreamDialect, and those that users know from Flink and Calcite.
+STREAM_WINDOWS = (
+    "tumblingwindow",
+    "hoppingwindow",
+    "cumulatewindow",
+    "sessionwindow",
+    "slidingwindow",
+    "statewindow",
+    "countwindow",
+)
+TIME_WINDOWS = ("tumble", "hop", "session")
+
+# Calls whose arguments are no plain list, e.g. ``extract(HOUR FROM ts)``.
+_CALLS_WITH_A_GRAMMAR = (
+    "CAST",
+    "TRY_CAST",
+    "EXTRACT",
+    "OVERLAY",
+    "POSITION",
+    "SUBSTRING",
+    "SUBSTR",
+    "TRIM",
+)
+
+
+class StreamParser(MarkingParser):
+    """Spark's grammar with windows over streams."""
+
+    FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {}
+    FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
+        name: SparkParser.FUNCTION_PARSERS[name] for name in _CALLS_WITH_A_GRAMMAR
+    }
+    NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
+        name: SparkParser.NO_PAREN_FUNCTION_PARSERS[name] for name in ("CASE", "IF")
+    }
+    # list[0] is an element of a column, not an array that is written out.
+    ARRAY_CONSTRUCTORS: ClassVar[dict[str, type[exp.Func]]] = {}
+    FUNC_TOKENS = SparkParser.FUNC_TOKENS | {TokenType.SESSION}
+    # GROUP BY window: the column of that name.
+    QUERY_MODIFIER_TOKENS: ClassVar[set[TokenType]] = SparkParser.QUERY_MODIFIER_TOKENS - {
+        TokenType.WINDOW
+    }
+
+    def _warn_unsupported(self) -> None:
+        """Say nothing: statements that are not SELECT are refused with a message of their own."""
+
+    def _parse_types(
+        self,
+        check_func: bool = False,
+        schema: bool = False,
+        allow_identifiers: bool = True,
+        with_collation: bool = False,
+    ) -> exp.Expr | None:
+        # A type in an expression is that of a literal, DATE '2026-01-01'; list[0] is none.
+        if check_func and self._next.token_type != TokenType.STRING:
+            return None
+        return super()._parse_types(check_func, schema, allow_identifiers, with_collation)
+
+    def _parse_query_modifiers(self, this: Any) -> Any:  # noqa: ANN401
+        this = super()._parse_query_modifiers(this)
+        while isinstance(this, exp.Select) and self._parse_stream_clause(this):
+            this = super()._parse_query_modifiers(this)
+        return this
+
+    def _parse_stream_clause(self, select: exp.Select) -> bool:
+        """Parse one of ON, WATERMARK and EMIT into ``select``; False when there is none here."""
+        start = self._curr
+        if self._at_emit():
+            self._advance(1)
+            if not all(self._match_text_seq(word) for word in ("ON", "WINDOW", "CLOSE")):
+                self.raise_error("EMIT is followed by ON WINDOW CLOSE")
+            self._set_clause(select, "emit", EmitClause(), start)
+        elif self._at_watermark():
+            self._advance(1)
+            self._set_clause(
+                select, "watermark", WatermarkClause(expressions=self._parse_parameters()), start
+            )
+        elif self._match(TokenType.ON):
+            self._set_clause(select, "event_time", OnClause(this=self._parse_needed()), start)
+        else:
+            return False
+        return True
+
+    def _set_clause(self, select: exp.Select, key: str, clause: exp.Expr, start: Token) -> None:
+        mark(clause, start.start, self._prev.end + 1)
+        if select.args.get(key):
+            raise Refusal(
+                f"a statement has one {start.text.upper()} clause, this is the second",
+                span_of(clause),
+                "Leave one of the two out.",
+            )
+        select.set(key, clause)
+
+    def _parse_window_clause(self) -> Any:  # noqa: ANN401
+        kind = self._next
+        if not (kind and self._peek(2).token_type == TokenType.L_PAREN):
+            return super()._parse_window_clause()
+        start = self._curr
+        self._advance(2)
+        clause = WindowClause(this=kind.text.upper(), expressions=self._parse_parameters())
+        clause.meta["kind_span"] = (kind.start, kind.end + 1)
+        mark(clause, start.start, self._prev.end + 1)
+        return clause
+
+    def _parse_parameters(self) -> list[exp.Expr]:
+        self._match_l_paren()
+        parameters = (
+            []
+            if self._match(TokenType.R_PAREN, advance=False)
+            else self._parse_csv(self._parse_parameter_)
+        )
+        self._match_r_paren()
+        return parameters
+
+    def _parse_parameter_(self) -> exp.Expr:
+        start, name = self._curr, ""
+        if self._match_text_seq("ALLOWED", "LATENESS"):
+            name = "ALLOWED LATENESS"
+        elif self._match(TokenType.ON):
+            name = "ON"
+        elif self._curr.text.isalpha() and self._curr.token_type not in (
+            TokenType.INTERVAL,
+            TokenType.STRING,
+        ):
+            name = self._curr.text.upper()
+            self._advance(1)
+        parameter = WindowParameter(this=name, expression=self._parse_needed())
+        mark(parameter, start.start, self._prev.end + 1)
+        return parameter
+
+    def _parse_needed(self) -> exp.Expr:
+        expression = self._parse_disjunction()
+        if expression is None:
+            self.raise_error("an expression is missing")
+        assert expression is not None
+        return expression
+
+    def _parse_window(self, this: exp.Expr | None, alias: bool = False) -> exp.Expr | None:
+        is_call = isinstance(this, exp.Anonymous) and self._match(TokenType.OVER, advance=False)
+        if is_call and isinstance(this, exp.Anonymous) and self._over_a_stream_window(this):
+            mark(this, this.meta["start"], self._prev.end + 1)
+            return self._parse_stream_over(this)
+        return super()._parse_window(this, alias)
+
+    def _over_a_stream_window(self, call: exp.Anonymous) -> bool:
+        return (
+            call.name.lower() in (*STREAM_WINDOWS, *TIME_WINDOWS)
+            or self._peek(2).text.upper() == "WHEN"
+        )
+
+    def _parse_stream_over(self, call: exp.Anonymous) -> StreamOver:
+        over_token = self._curr
+        self._advance(1)
+        if not self._match(TokenType.L_PAREN):
+            raise self._over_refusal("a named window", over_token, self._curr)
+        over = StreamOver(this=call, partition_by=self._parse_partition_by() or None)
+        if self._match(TokenType.WHEN):
+            when_token = self._prev
+            over.set("when", self._parse_needed())
+            over.meta["when_span"] = (when_token.start, self._prev.end + 1)
+        if not over.args.get("partition_by"):
+            over.set("partition_by", self._parse_partition_by() or None)
+        if not self._match(TokenType.R_PAREN):
+            raise self._unknown_in_over(over_token)
+        mark(over, span_of(call).start, self._prev.end + 1)
+        over.meta["over_span"] = (over_token.start, self._prev.end + 1)
+        return over
+
+    def _unknown_in_over(self, over_token: Token) -> Refusal | SyntaxRefusal:
+        match self._curr.token_type:
+            case TokenType.ORDER_BY | TokenType.SORT_BY:
+                return self._over_refusal("ORDER BY", over_token, self._curr)
+            case TokenType.ROWS | TokenType.RANGE:
+                return self._over_refusal("a frame", over_token, self._curr)
+            case _ if (
+                self._curr.token_type in self.ID_VAR_TOKENS
+                and self._prev.token_type == TokenType.L_PAREN
+            ):
+                return self._over_refusal("a named window", over_token, self._curr)
+        place = self._curr or self._prev
+        return SyntaxRefusal("OVER ends with ')' here", Span(place.start, place.end + 1))
+
+    @staticmethod
+    def _over_refusal(what: str, over_token: Token, token: Token) -> Refusal:
+        place = token or over_token
+        return Refusal(
+            f"the OVER of a stream window does not take {what}",
+            Span(place.start, place.end + 1),
+            "Write OVER (PARTITION BY expression, ..) and nothing else in it; "
+            "slidingwindow takes OVER (WHEN condition) too.",
+        )
+
+    def _parse_table_alias(
+        self, alias_tokens: Collection[TokenType] | None = None
+    ) -> exp.TableAlias | None:
+        if self._at_emit() or self._at_watermark():
+            return None
+        return super()._parse_table_alias(alias_tokens)
+
+    def _at_emit(self) -> bool:
+        return (
+            bool(self._curr)
+            and self._curr.text.upper() == "EMIT"
+            and self._next.token_type == TokenType.ON
+        )
+
+    def _at_watermark(self) -> bool:
+        return (
+            bool(self._curr)
+            and self._curr.text.upper() == "WATERMARK"
+            and self._next.token_type == TokenType.L_PAREN
+        )
+
+    def _peek(self, ahead: int) -> Token:
+        index = self._index + ahead
+        return self._tokens[index] if index < len(self._tokens) else self._tokens[-1]
+
+
+class StreamDialect(Spark):
+    """Spark SQL with windows over streams."""
+
+    Parser = StreamParser

@@ -1,0 +1,110 @@
+"""How the parts of an expression are guarded: what every rule may ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from tidegate.frontend.grammar.nodes import place_of
+from tidegate.frontend.grammar.source import Source, subtree
+from tidegate.frontend.guards.parts import (
+    Fault,
+    Part,
+    kept_over,
+    netted,
+)
+from tidegate.frontend.guards.types import SqlType
+from tidegate.plan.guarded import INVALID_ARGUMENT
+
+Columns: TypeAlias = Mapping[str, SqlType | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarding:
+    """An expression that is being guarded.
+
+    Attributes:
+        source: its text and tree.
+        columns: types by name in lower case.
+        rules: what is done with each kind of node; other nodes stay as they are.
+        names: types of the variables of the lambdas around.
+        tables: types of columns by table and name in lower case, for the queries inside.
+        query: how a query inside is guarded.
+    """
+
+    source: Source
+    columns: Columns
+    rules: Mapping[type[exp.Expr], Rule]
+    query: Callable[[Guarding, exp.Expr], str]
+    names: Mapping[str, SqlType | None] = field(default_factory=dict)
+    tables: Mapping[str, Columns] = field(default_factory=dict)
+
+    def part(self, node: exp.Expr) -> Part:
+        """Return a node guarded."""
+        if isinstance(node, exp.Query):
+            return Part(text=self.query(self, node))
+        rule = self.rules.get(type(node))
+        made = rule(self, node) if rule is not None else self.kept(node)
+        written = "" if place_of(node) is None else self.source.slice(node)
+        return replace(made, written=written)
+
+    def children(self, node: exp.Expr) -> list[exp.Expr]:
+        """Return the values under a node that stand in the text."""
+        return [
+            each
+            for each in node.iter_expressions()
+            if place_of(each) is not None and not isinstance(each, exp.DataType)
+        ]
+
+    def parts(self, node: exp.Expr) -> tuple[Part, ...]:
+        """Return the nodes under a node, guarded."""
+        return tuple(self.part(each) for each in self.children(node))
+
+    def kept(
+        self,
+        node: exp.Expr,
+        parts: Sequence[Part] | None = None,
+        kind: SqlType | None = None,
+        *,
+        strict: bool = False,
+    ) -> Part:
+        """Return a node that does not fail itself, over the nodes under it.
+
+        Args:
+            node: the node.
+            parts: the nodes under it, guarded; None: guard them.
+            kind: the type of the node.
+            strict: whether it is NULL when one of its parts is.
+        """
+        below = self.parts(node) if parts is None else tuple(parts)
+        texts = {
+            id(child): part.text
+            for child, part in zip(self.children(node), below, strict=True)
+            if part.text != self.source.slice(child)
+        }
+        own = Part(
+            text=self.source.rewrite(node, lambda each: texts.get(id(each)))
+            if texts
+            else (self.source.slice(node) if place_of(node) is not None else ""),
+            type=kind,
+        )
+        return kept_over(own, below, strict=strict)
+
+    def netted(
+        self,
+        node: exp.Expr,
+        kind: SqlType | None = None,
+        faults: tuple[Fault, ...] = (),
+        reason: str = INVALID_ARGUMENT,
+    ) -> Part:
+        """Return a node under a net as it is written; ``faults`` are those of its parts."""
+        if any(isinstance(each, exp.Query) for each in subtree(node)):
+            return self.kept(node, kind=kind)
+        written = self.source.slice(node)
+        return netted(written, kind, (reason, written), faults)
+
+
+Rule: TypeAlias = Callable[[Guarding, exp.Expr], Part]

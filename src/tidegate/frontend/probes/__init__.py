@@ -1,0 +1,1 @@
+"""Probes: the parts of a statement as queries that Spark's analyzer can check."""

@@ -1,0 +1,291 @@
+"""From text to ``SelectStmt``: what a statement says, before any name in it is looked up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from tidegate.errors import Span
+from tidegate.frontend.grammar.nodes import WindowClause, WindowParameter, span_of
+from tidegate.frontend.grammar.source import Source, read
+from tidegate.frontend.reading.sizes import ReadWindow
+from tidegate.frontend.reading.window_clause import read_clause, read_delay, read_watermark
+from tidegate.frontend.reading.windows import read_call, refuse_near_windows, window_call
+from tidegate.frontend.refusal import Refusal
+from tidegate.plan.statement import Expression, OrderItem, SelectItem, SelectStmt, WatermarkClause
+
+# Clauses of Spark that say nothing about a stream, and what to do without them.
+_NO_CLAUSES = {
+    "distinct": ("SELECT DISTINCT", "Put the columns into GROUP BY."),
+    "qualify": ("QUALIFY", "Filter groups with HAVING."),
+    "sort": ("SORT BY", "Write ORDER BY."),
+    "cluster": ("CLUSTER BY", "Write ORDER BY."),
+    "distribute": ("DISTRIBUTE BY", "Leave it out."),
+    "offset": ("OFFSET", "Write LIMIT alone."),
+    "sample": ("TABLESAMPLE", "Filter rows with WHERE."),
+    "into": ("INTO", "Results go to the sink of the query."),
+    "locks": ("FOR", "Leave it out."),
+    "connect": ("CONNECT BY", "Leave it out."),
+}
+
+
+def parse(text: str, origin: str = "query") -> SelectStmt:
+    """Return what a statement says.
+
+    The window and the rest of GROUP BY are filled in; what needs the names of streams, columns and
+    functions, and the rules on where a window may stand, are left to ``bind``.
+
+    Raises:
+        QueryError: the text is not one SELECT of the grammar.
+    """
+    try:
+        source = read(text)
+        return _statement(source, select_of(source), origin)
+    except Refusal as refusal:
+        raise refusal.error(text, origin) from None
+
+
+def select_of(source: Source) -> exp.Select:
+    """Return the SELECT that a statement is.
+
+    Raises:
+        Refusal: it is something else.
+    """
+    tree = source.tree
+    if isinstance(tree, exp.Select) and tree.args.get("from_") is not None:
+        return tree
+    first = source.tokens[0]
+    whole = Span(first.start, first.end + 1)
+    if isinstance(tree, exp.SetOperation):
+        raise Refusal(
+            "a query is one SELECT, UNION, INTERSECT and EXCEPT do not combine streams",
+            span_of(tree.expression),
+            "Write each SELECT as a query of its own.",
+        )
+    if isinstance(tree, exp.Subquery):
+        raise Refusal("a query does not stand in brackets", whole, "Take the brackets away.")
+    if isinstance(tree, exp.Select):
+        raise Refusal(
+            "the statement has no FROM", whole, "Write SELECT .. FROM stream GROUP BY window."
+        )
+    raise Refusal(
+        f"{first.text.upper()} does not start a query, SELECT or WITH does",
+        whole,
+        "Write SELECT .. FROM stream GROUP BY window.",
+    )
+
+
+def _statement(source: Source, select: exp.Select, origin: str) -> SelectStmt:
+    _refuse_clauses(select)
+    group = _group_items(select)
+    window_items = [node for node in group if window_call(node)]
+    clause = select.args.get("windows")
+    windows = [read_call(source, node) for node in window_items]
+    if isinstance(clause, WindowClause):
+        windows.append(read_clause(source, clause))
+    window = windows[0] if windows else None
+    rest = [node for node in group if not window_items or node is not window_items[0]]
+    event_time = _event_time(select, window)
+    with_ = select.args.get("with_")
+    having = select.args.get("having")
+    where = select.args.get("where")
+    return SelectStmt(
+        text=source.text,
+        origin=origin,
+        ctes=source.slice(with_) if with_ else "",
+        relation=_relation(source, select),
+        streams=tuple(streams_of(select)),
+        items=tuple(_item(source, node) for node in select.expressions),
+        where=source.expression(where.this) if where else None,
+        window=window.window if window else None,
+        window_span=window.span if window else None,
+        event_time=source.expression(event_time) if event_time else None,
+        watermark=_watermark(source, select, window),
+        emit_on_close=select.args.get("emit") is not None,
+        group_by_exprs=tuple(source.expression(node) for node in rest),
+        having=source.expression(having.this) if having else None,
+        order_by=tuple(_order_item(source, node) for node in order_nodes(select)),
+        limit=_limit(source, select),
+        hint=_hint(source, select),
+    )
+
+
+def streams_of(select: exp.Expr) -> list[Expression]:
+    """Return the names of streams and tables that are read (no CTEs), in the text's order."""
+    names = []
+    for table in select.find_all(exp.Table):
+        if isinstance(table.this, exp.Identifier) and not _is_cte(table):
+            span = Span(span_of(table.parts[0]).start, span_of(table.parts[-1]).end)
+            names.append(Expression(sql=table_name(table), span=span))
+    return sorted(names, key=lambda each: each.span.start)
+
+
+def table_name(table: exp.Table) -> str:
+    """Return the name of a table with its qualifiers, without backticks."""
+    return ".".join(part.name for part in table.parts)
+
+
+def _is_cte(table: exp.Table) -> bool:
+    """Whether a table is a CTE; inside of its own definition a CTE's name means something else."""
+    name = table_name(table).lower()
+    inside = {cte.alias.lower() for cte in _ancestors(table) if isinstance(cte, exp.CTE)}
+    return name not in inside and any(
+        cte.alias.lower() == name
+        for query in _ancestors(table)
+        if (with_ := query.args.get("with_")) is not None
+        for cte in with_.expressions
+    )
+
+
+def _ancestors(node: exp.Expr) -> Iterator[exp.Expr]:
+    above = node.parent
+    while above is not None:
+        yield above
+        above = above.parent
+
+
+def order_nodes(select: exp.Select) -> list[exp.Ordered]:
+    """Return the items of ORDER BY."""
+    order = select.args.get("order")
+    return list(order.expressions) if order else []
+
+
+def _refuse_clauses(select: exp.Select) -> None:
+    for key, (word, mend) in _NO_CLAUSES.items():
+        found = select.args.get(key)
+        if found:
+            node = found[0] if isinstance(found, list) else found
+            raise Refusal(f"{word} does not work on a stream", span_of(node), mend)
+    with_ = select.args.get("with_")
+    if with_ is not None and with_.args.get("recursive"):
+        raise Refusal("WITH RECURSIVE does not work on a stream", span_of(with_), "Write WITH.")
+    windows = select.args.get("windows")
+    if windows and not isinstance(windows, WindowClause):
+        raise Refusal(
+            "a named window does not work on a stream, WINDOW gives the window of the query",
+            span_of(windows[0]),
+            "Write e.g. WINDOW TUMBLING (SIZE INTERVAL '1' MINUTE).",
+        )
+    for nested in select.find_all(exp.Select):
+        if nested is not select:
+            _refuse_nested_clauses(nested)
+
+
+def _refuse_nested_clauses(nested: exp.Select) -> None:
+    for key in ("windows", "event_time", "watermark", "emit"):
+        clause = nested.args.get(key)
+        if isinstance(clause, exp.Expr):
+            raise Refusal(
+                "a subquery has no window of its own",
+                span_of(clause),
+                "Move the clause to the end of the statement.",
+            )
+
+
+def _group_items(select: exp.Select) -> list[exp.Expr]:
+    group = select.args.get("group")
+    if group is None:
+        return []
+    is_plain = all(not value for key, value in group.args.items() if key != "expressions")
+    for node in group.expressions:
+        if isinstance(node, (exp.Cube, exp.Rollup, exp.GroupingSets)):
+            is_plain = False
+        refuse_near_windows(node)
+    if not is_plain or group.args.get("all") is not None:
+        raise Refusal(
+            "GROUP BY ALL, CUBE, ROLLUP and GROUPING SETS do not work on a stream",
+            span_of(group),
+            "Name the window and the keys, e.g. GROUP BY tumblingwindow('ss', 10), user.",
+        )
+    return list(group.expressions)
+
+
+def _relation(source: Source, select: exp.Select) -> str:
+    clauses = [
+        select.args["from_"],
+        *(select.args.get("joins") or []),
+        *(select.args.get("laterals") or []),
+    ]
+    spans = [span_of(clause) for clause in clauses]
+    text = source.text[min(span.start for span in spans) : max(span.end for span in spans)]
+    return re.sub(r"\A\s*FROM\s*", "", text, flags=re.IGNORECASE)
+
+
+def _item(source: Source, node: exp.Expr) -> SelectItem:
+    if isinstance(node, exp.Aliases):
+        raise Refusal(
+            "an item of the select list is one column", span_of(node), "Give it one name."
+        )
+    if isinstance(node, exp.Alias):
+        return SelectItem(expression=source.expression(node.this), alias=node.alias)
+    return SelectItem(expression=source.expression(node), alias=None)
+
+
+def _order_item(source: Source, node: exp.Ordered) -> OrderItem:
+    if isinstance(node.this, exp.Var):
+        raise Refusal("ORDER BY ALL does not work on a stream", span_of(node), "Name the columns.")
+    return OrderItem(
+        expression=source.expression(node.this),
+        descending=bool(node.args.get("desc")),
+        nulls_first=bool(node.args.get("nulls_first")),
+    )
+
+
+def _event_time(select: exp.Select, window: ReadWindow | None) -> exp.Expr | None:
+    clause = select.args.get("event_time")
+    of_window = window.event_time if window else None
+    if clause and of_window:
+        raise Refusal(
+            "the event time is given twice",
+            span_of(clause),
+            "Leave ON out, the window names the event time already.",
+        )
+    return clause.this if clause else of_window
+
+
+def _watermark(
+    source: Source, select: exp.Select, window: ReadWindow | None
+) -> WatermarkClause | None:
+    clause = select.args.get("watermark")
+    lag, lateness = (window.lag, window.lateness) if window else (None, None)
+    if clause is not None:
+        if lag or lateness:
+            raise Refusal(
+                "the watermark is given twice",
+                span_of(clause),
+                "Leave one of the two WATERMARK parameters out.",
+            )
+        lag, lateness = read_watermark(clause)
+    given = [each for each in (lag, lateness) if isinstance(each, WindowParameter)]
+    if not given:
+        return None
+    return WatermarkClause(
+        lag_us=read_delay(source, lag),
+        lateness_us=read_delay(source, lateness),
+        span=span_of(clause if clause is not None else given[0]),
+    )
+
+
+def _limit(source: Source, select: exp.Select) -> int | None:
+    clause = select.args.get("limit")
+    if clause is None:
+        return None
+    text = re.sub(r"\ALIMIT\s*", "", source.slice(clause), flags=re.IGNORECASE)
+    if text.upper() == "ALL":
+        return None
+    if not re.fullmatch(r"\d+", text):
+        raise Refusal(
+            f"LIMIT {text} is not a whole number",
+            span_of(clause),
+            "Write the most rows of a window, e.g. LIMIT 10.",
+        )
+    return int(text)
+
+
+def _hint(source: Source, select: exp.Select) -> str:
+    if not select.args.get("hint"):
+        return ""
+    match = re.compile(r"/\*\+.*?\*/", re.DOTALL).search(source.text, span_of(select).start)
+    return match[0] if match else ""

@@ -1,0 +1,1 @@
+"""Metrics: what a batch did, in numbers."""

@@ -1,0 +1,1 @@
+"""Aggregates as data: update, merge and evaluate, each as Spark SQL text."""

@@ -1,0 +1,278 @@
+"""The forms that accumulators have: sums, values with their places, lists and sets, sketches.
+
+The placeholders are those of ``table``, where the forms are put to use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One column of an accumulator's state."""
+
+    name: str
+    update: str
+    merge: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accumulator:
+    """A mergeable aggregate.
+
+    Attributes:
+        parts: the columns of its state.
+        evaluate: the result, over the merged parts.
+        decimal: the result where Spark's is a DECIMAL, if that takes another way.
+        arity: how many arguments it takes; empty: any number.
+        constants: what the arguments after the first are when they are left out; given ones must be
+            constants. Empty: all arguments are values of rows.
+        nulls: what it does with NULL.
+        state: what a group keeps.
+        result: the type of the result.
+        exact: False for sketches.
+    """
+
+    parts: tuple[Part, ...]
+    evaluate: str
+    decimal: str | None = None
+    arity: tuple[int, ...] = (1,)
+    constants: tuple[str, ...] = ()
+    nulls: str = "skips NULL"
+    state: str = "1 value"
+    result: str = "the type of x"
+    exact: bool = True
+
+
+def one_part(update: str, merge: str, evaluate: str = "{v}") -> Accumulator:
+    """An aggregate of a single part, ``{v}``."""
+    return Accumulator(parts=(Part(name="v", update=update, merge=merge),), evaluate=evaluate)
+
+
+def merges_itself(function: str) -> Accumulator:
+    """An aggregate that merges by itself."""
+    return one_part(f"{function}({{x}}){{filter}}", f"{function}({{p}})")
+
+
+# --- Sums. Where a sum may leave its range, try_sum makes it NULL; a part that is NULL although it
+# has seen values has left the range, and so has whatever it is merged into.
+
+COUNT = Part(name="n", update="count({x}){filter}", merge="sum({p})")
+SUM_TYPE = "BIGINT for integers, DECIMAL(p + 10, s) for decimals, else DOUBLE; NULL on overflow"
+AVG_TYPE = "DOUBLE, DECIMAL(p + 4, s + 4) for decimals"
+
+
+def guarded(update: str) -> Part:
+    """A sum that becomes NULL when it leaves its range; it needs ``COUNT`` beside it."""
+    merge = "CASE WHEN count({p}) = count_if({n} > 0) THEN try_sum({p}) END"
+    return Part(name="s", update=update, merge=merge)
+
+
+PLAIN_SUM = Part(name="s", update="sum({x}){filter}", merge="sum({p})")
+GUARDED_SUM = guarded("try_sum({x}){filter}")
+
+
+def sum_of(part: Part, *others: Part) -> Accumulator:
+    """A sum by its part, and what that needs beside it."""
+    state = f"{1 + len(others)} value" + ("s" if others else "")
+    return Accumulator(parts=(part, *others), evaluate="{s}", state=state, result=SUM_TYPE)
+
+
+def quotient(total: str, count: str) -> str:
+    """A decimal mean to the last digit: Spark cuts the scale of a quotient of wide decimals."""
+    n = f"CAST(nullif({count}, 0) AS DECIMAL(12, 0))"
+    rest = f"{total} % {n}"
+    return f"try_cast(({total} - {rest}) / {n} AS {{whole}}) + CAST(({rest}) / {n} AS {{part}})"
+
+
+def avg_of(part: Part) -> Accumulator:
+    """An average by the part of its sum."""
+    return Accumulator(
+        parts=(part, COUNT),
+        evaluate="{s} / nullif({n}, 0)",
+        decimal=quotient("{s}", "{n}"),
+        state="2 values",
+        result=AVG_TYPE,
+    )
+
+
+# --- By the order of rows: a value is kept with its place. Ties go to the row that came first.
+
+LEAST = "IF({y} IS NULL, NULL, named_struct('y', {y}, 'o', {order}))"
+GREATEST = (
+    "IF({y} IS NULL, NULL, named_struct('y', {y}, 't', -{order}.t, 'b', -{order}.b, "
+    "'i', -{order}.i))"
+)
+
+
+def placed(function: str, place: str, only: str = "{filter}") -> Accumulator:
+    """The value at the least or greatest place; NULL places do not count."""
+    value = f"named_struct('v', {{x}}, 'o', {place})"
+    entry = one_part(f"{function}({value}, {place}){only}", f"{function}({{p}}, {{p}}.o)", "{v}.v")
+    return replace(entry, nulls="takes NULL like any value", state="1 value and its place")
+
+
+FIRST, LAST = (
+    replace(placed(function, "{order}"), arity=(1, 2), constants=("false",))
+    for function in ("min_by", "max_by")
+)
+FIRST_KNOWN, LAST_KNOWN = (
+    replace(
+        placed(function, "{order}", "{known}"), nulls="skips NULL", arity=(2,), constants=("true",)
+    )
+    for function in ("min_by", "max_by")
+)
+BY_KEY = "takes NULL like any value; skips rows where y is NULL"
+
+# --- All values, and all different ones.
+
+
+def let(value: str, name: str, body: str) -> str:
+    """``body`` with ``name`` for a value that is computed once."""
+    return f"get(transform(array({value}), {name} -> {body}), 0)"
+
+
+_JOINED = "flatten(collect_list({p}))"
+_VALUES = Part(name="v", update="collect_list({x}){filter}", merge=_JOINED)
+# Unary plus makes a number of a string, as Spark does for the argument of a percentile.
+_NUMBERS = Part(name="v", update="collect_list(+{x}){filter}", merge=_JOINED)
+# Sorted through their places, so that values which have no order (maps) can be listed too.
+LIST = Accumulator(
+    parts=(
+        Part(
+            name="v",
+            update=(
+                "collect_list(IF({x} IS NULL, NULL, named_struct('v', {x}, 'o', {order}))){filter}"
+            ),
+            merge=_JOINED,
+        ),
+    ),
+    evaluate=let(
+        "{v}",
+        "l",
+        "transform(array_sort(transform(l, (e, i) -> named_struct('o', e.o, 'i', i))), "
+        "k -> l[k.i].v)",
+    ),
+    state="every value and its place",
+    result="ARRAY of the type of x, in order of event time, then of arrival",
+)
+
+# The run of equal values in hand, and the longest one so far.
+_RUN = "IF(e <=> a.v, a.n + 1, 1)"
+MODE = Accumulator(
+    parts=(_VALUES,),
+    evaluate=(
+        "aggregate(array_sort({v}), named_struct('v', get({v}, 0), 'n', 0, 'best', get({v}, 0), "
+        f"'top', 0), (a, e) -> named_struct('v', e, 'n', {_RUN}, 'best', "
+        f"IF({_RUN} > a.top, e, a.best), 'top', greatest({_RUN}, a.top)), a -> a.best)"
+    ),
+    arity=(1, 2),
+    constants=("true",),
+    state="every value",
+    result="the type of x; of several the least",
+)
+
+
+def percentile(share: str) -> Accumulator:
+    """The exact percentile, between the two values next to it as Spark does."""
+    low, high = "get(s, CAST(floor(p) AS INT))", "get(s, CAST(ceil(p) AS INT))"
+    between = f"IF(p = floor(p), {low} * 1D, {low} * (ceil(p) - p) + {high} * (p - floor(p)))"
+    place = f"(size(s) - 1) * CAST({share} AS DOUBLE)"
+    return Accumulator(
+        parts=(_NUMBERS,),
+        evaluate=let("array_sort({v})", "s", let(place, "p", between)),
+        state="every value",
+        result="DOUBLE; an interval for intervals, rounded to its last digit",
+    )
+
+
+_AT_SHARE = "get(s, CAST(greatest(ceil({y} * size(s)) - 1, 0) AS INT))"
+PERCENTILE_APPROX = Accumulator(
+    parts=(_VALUES,),
+    evaluate=let("array_sort({v})", "s", _AT_SHARE),
+    arity=(2, 3),
+    constants=("0.5", "10000"),
+    state="every value",
+)
+
+
+def kll(kind: str) -> Accumulator:
+    """A KLL sketch as accurate as asked: its rank error is 2.296 / k ** 0.9."""
+    k = "CAST(least(65535, greatest(200, ceil(pow(2.296 * {z}, 1 / 0.9)))) AS INT)"
+    return replace(
+        PERCENTILE_APPROX,
+        parts=(
+            Part(
+                name="v",
+                update=f"kll_sketch_agg_{kind}({{x}}, {k}){{filter}}",
+                merge=f"kll_merge_agg_{kind}({{p}}, {k})",
+            ),
+        ),
+        evaluate=(
+            f"IF(kll_sketch_get_n_{kind}({{v}}) > 0, "
+            f"kll_sketch_get_quantile_{kind}({{v}}, CAST({{y}} AS DOUBLE)), NULL)"
+        ),
+        state="a KLL sketch: every value of a small group, at most about 200,000",
+        # Spark's exact form takes NaN for the greatest number; a sketch has no place for it.
+        nulls="skips NULL and NaN" if kind == "double" else PERCENTILE_APPROX.nulls,
+        exact=False,
+    )
+
+
+SET = replace(
+    one_part("collect_set({row}){filter}", f"array_distinct({_JOINED})"),
+    state="every different value",
+    result="ARRAY of the type of x, in no promised order",
+)
+_AS_RESULT = "array_distinct(transform({v}, e -> try_cast(e AS {wide})))"
+SET_SUM = let(
+    _AS_RESULT,
+    "l",
+    "named_struct('n', size(l), 's', aggregate(slice(l, 2, size(l)), get(l, 0), "
+    "(a, e) -> try_cast(try_add(a, e) AS {wide})))",
+)
+
+# --- Sketches of Spark's own. A hash stands for the value, so that every type will do.
+
+_LG_K = "CAST(least(21, greatest(12, ceil(2 * log2(1.04 / {y})))) AS INT)"
+_HASH = "IF({x} IS NULL, NULL, xxhash64({x}))"
+APPROX_COUNT_DISTINCT = replace(
+    one_part(
+        f"hll_sketch_agg({_HASH}, {_LG_K}){{filter}}",
+        "hll_union_agg({p}, false)",
+        "hll_sketch_estimate({v})",
+    ),
+    arity=(1, 2),
+    constants=("0.05",),
+    state="an HLL sketch: at most 4 KiB, more if y asks for less than 1.6 %",
+    result="BIGINT",
+    exact=False,
+)
+
+
+def sketch(update: str, merge: str, default: str) -> Accumulator:
+    """A call whose result is the sketch itself; {y} is its size."""
+    return replace(
+        one_part(f"{update}({{x}}, {{y}}){{filter}}", merge),
+        arity=(1, 2),
+        constants=(default,),
+        state="a sketch",
+        result="BINARY, a sketch",
+        exact=False,
+    )
+
+
+TOP_K = replace(
+    one_part(
+        "approx_top_k_accumulate({x}, {z}){filter}",
+        "approx_top_k_combine({p}, {z})",
+        "approx_top_k_estimate({v}, {y})",
+    ),
+    arity=(1, 2, 3),
+    constants=("5", "10000"),
+    nulls="takes NULL like any value",
+    state="a sketch of at most z values",
+    result="ARRAY of STRUCT of item and count",
+    exact=False,
+)

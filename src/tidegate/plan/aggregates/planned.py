@@ -1,0 +1,237 @@
+"""Planning an aggregate: the columns of its state, and the text that makes its value of them.
+
+What there is stands in ``table``; here the entry of a call is picked and its
+placeholders are filled in.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from hashlib import sha256
+
+from tidegate.plan.aggregates.forms import Accumulator, Part
+from tidegate.plan.aggregates.registry import REGISTERED
+from tidegate.plan.aggregates.table import (
+    ACCUMULATORS,
+    AGGREGATE_ALIASES,
+    DISTINCT,
+    IGNORE_NULLS,
+    TYPED,
+)
+from tidegate.plan.statement import Aggregate, Argument
+
+__all__ = [
+    "ACCUMULATORS",
+    "AGGREGATE_ALIASES",
+    "ORDER",
+    "TIME",
+    "Accumulator",
+    "Part",
+    "PartialColumn",
+    "PlannedAccumulator",
+    "evaluation",
+    "has_merge",
+    "plan_accumulator",
+    "row_aggregate",
+    "type_family",
+]
+
+TIME = "_t"
+ORDER = "_order"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartialColumn:
+    """A column of the state: its name there, its update over rows, its merge over partials.
+
+    The name is made from the meaning of the column, so that aggregates that need the same part
+    share it and the order of the select list does not matter.
+    """
+
+    name: str
+    update: str
+    merge: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedAccumulator:
+    """An aggregate of a query with its columns, and the text that makes its value of them.
+
+    ``decimal`` takes the place of ``evaluate`` where Spark's result is a DECIMAL; see
+    ``evaluation``.
+    """
+
+    aggregate: Aggregate
+    columns: tuple[PartialColumn, ...]
+    evaluate: str
+    decimal: str | None = None
+
+
+def has_merge(aggregate: Aggregate, arguments: tuple[Argument, ...] = ()) -> bool:
+    """Whether an aggregate can be kept as an accumulator instead of whole rows."""
+    return _entry(aggregate, arguments) is not None
+
+
+def plan_accumulator(aggregate: Aggregate, arguments: tuple[Argument, ...]) -> PlannedAccumulator:
+    """Return the state columns and the evaluation of one aggregate; ``has_merge`` holds for it."""
+    entry = _entry(aggregate, arguments)
+    assert entry is not None, "only an aggregate that has a merge is planned"
+    words = _words(aggregate, entry)
+    meaning = {argument.name: argument.expression.sql for argument in arguments}
+    names = {part.name: _column_name(part, words, meaning) for part in entry.parts}
+    return PlannedAccumulator(
+        aggregate=aggregate,
+        columns=tuple(
+            PartialColumn(
+                name=names[part.name],
+                update=_filled(part.update, words),
+                merge=_filled(part.merge, {**words, **names, "p": names[part.name]}),
+            )
+            for part in entry.parts
+        ),
+        evaluate=_filled(entry.evaluate, {**words, **names}),
+        decimal=_filled(entry.decimal, {**words, **names}) if entry.decimal else None,
+    )
+
+
+def evaluation(planned: PlannedAccumulator, native_type: str | None) -> str:
+    """Return the value of merged columns, as the type that Spark gives the call.
+
+    Args:
+        planned: an accumulator.
+        native_type: the type as DDL; None where Spark does not know the aggregate.
+    """
+    if native_type is None:
+        return planned.evaluate
+    decimal = re.fullmatch(r"decimal\(\d+,(\d+)\)", native_type)
+    if decimal is not None:
+        # One digit less than the widest, since the sum of two of them needs one more.
+        scale = int(decimal[1])
+        types = {
+            "wide": f"DECIMAL(37,{scale})",
+            "whole": f"DECIMAL({max(1, 37 - scale)},0)",
+            "part": f"DECIMAL({min(38, scale + 1)},{scale})",
+        }
+        value = _filled(planned.decimal or planned.evaluate, types)
+        return f"try_cast({value} AS {native_type})"
+    value = planned.evaluate.replace("{wide}", native_type)
+    # Nested types come out as they are: their fields may have names that a cast cannot spell.
+    return value if "<" in native_type else f"CAST({value} AS {native_type})"
+
+
+# Aggregates over whole rows that Spark's own function of the name would not give: because they
+# depend on the order of rows, or because Spark stops the query when a sum leaves its range or a
+# correlation divides by zero, or because both ways are to give the same estimate.
+_ROW_CALLS: dict[str, str] = {
+    "sum": "try_sum({args}){filter}",
+    "avg": "try_avg({args}){filter}",
+    "mode": "mode({x}, true){filter}",
+    "listagg": "listagg({args}) WITHIN GROUP (ORDER BY {order}){filter}",
+    "string_agg": "string_agg({args}) WITHIN GROUP (ORDER BY {order}){filter}",
+}
+_ROW_EVALUATED = frozenset(
+    "first last any_value min_by max_by collect_list corr approx_count_distinct".split()
+)
+
+
+def row_aggregate(aggregate: Aggregate) -> str:
+    """Return the aggregate over rows kept whole, as Spark SQL: Spark's own where it can be."""
+    entry = _entry(aggregate, ())
+    function = aggregate.function
+    own = function in REGISTERED or (function in _ROW_EVALUATED and not aggregate.distinct)
+    if own and entry is not None:
+        words = _words(aggregate, entry)
+        updates = {part.name: f"({_filled(part.update, words)})" for part in entry.parts}
+        return _filled(entry.evaluate, {**words, **updates})
+    if aggregate.distinct:
+        name = f"try_{function}" if function in ("sum", "avg") else function
+        return _filled(f"{name}(DISTINCT {{args}}){{filter}}", _words(aggregate, None))
+    call = _ROW_CALLS.get(function, f"{function}({{args}}){{filter}}")
+    return _filled(call, _words(aggregate, None))
+
+
+def _entry(aggregate: Aggregate, arguments: tuple[Argument, ...]) -> Accumulator | None:
+    """Return the entry for a call, or None when rows must be kept for it."""
+    name, args = aggregate.function, aggregate.args
+    types = {argument.name: argument.type for argument in arguments}
+    entry = REGISTERED.get(name) or ACCUMULATORS.get(name)
+    if aggregate.distinct:
+        entry = DISTINCT.get(name)
+    elif name in IGNORE_NULLS and len(args) == 2:
+        entry = {"true": IGNORE_NULLS[name], "false": entry}.get(args[1].lower())
+    elif args:
+        family = type_family(types.get(args[0]))
+        typed = (form for families, form in TYPED.get(name, ()) if family in families)
+        entry = next(typed, entry)
+    if entry is None or (entry.arity and len(args) not in entry.arity):
+        return None
+    if entry.constants and not all(_is_scalar_constant(each) for each in args[1:]):
+        return None
+    # Spark collects no set of maps, but counts different ones.
+    is_set = any("collect_set" in part.update for part in entry.parts)
+    if is_set and any((types.get(each) or "").startswith("MAP") for each in args):
+        return None
+    return entry
+
+
+def type_family(type_: str | None) -> str | None:
+    """Return what a type is to the table: its name; a DECIMAL of over 28 digits is WIDE DECIMAL."""
+    if type_ is None:
+        return None
+    word, _, rest = type_.upper().partition("(")
+    word = NUMBER_SYNONYMS.get(word.strip(), word.strip())
+    if word != "DECIMAL":
+        return word
+    digits = int(rest.split(",")[0].strip(" )")) if rest else 10
+    return "DECIMAL" if digits <= 28 else "WIDE DECIMAL"
+
+
+NUMBER_SYNONYMS = {
+    "BYTE": "TINYINT",
+    "SHORT": "SMALLINT",
+    "INTEGER": "INT",
+    "LONG": "BIGINT",
+    "REAL": "FLOAT",
+    "DEC": "DECIMAL",
+    "NUMERIC": "DECIMAL",
+}
+
+
+def _is_scalar_constant(argument: str) -> bool:
+    return not re.match(r"_x\d+$|array\b", argument, re.IGNORECASE)
+
+
+def _words(aggregate: Aggregate, entry: Accumulator | None) -> dict[str, str]:
+    """What the placeholders over rows stand for; without an entry no constants are filled in."""
+    args = list(aggregate.args)
+    if entry is not None and args:
+        args += entry.constants[len(args) - 1 :]
+    given = aggregate.args or ("*",)
+    several = len(given) > 1
+    known = " AND ".join(f"{each} IS NOT NULL" for each in given)
+    kept = [f"{args[0]} IS NOT NULL"] if args else []
+    kept += [aggregate.filter] if aggregate.filter else []
+    return {
+        **dict(zip("xyz", args or ["*"], strict=False)),
+        "args": ", ".join(given),
+        "row": f"CASE WHEN {known} THEN struct({', '.join(given)}) END" if several else given[0],
+        "time": TIME,
+        "order": ORDER,
+        "filter": f" FILTER (WHERE {aggregate.filter})" if aggregate.filter else "",
+        "known": f" FILTER (WHERE {' AND '.join(kept)})",
+    }
+
+
+def _column_name(part: Part, words: dict[str, str], meaning: dict[str, str]) -> str:
+    """A name for the meaning of a column: what it does, and to which expressions."""
+    update = _filled(part.update, words)
+    meant = re.sub(r"_x\d+\b", lambda match: meaning.get(match[0], match[0]), update)
+    digest = sha256(meant.encode()).hexdigest()[:8]
+    function = re.match(r"\w+", part.update)
+    return f"{function[0] if function else part.name}_{digest}".lower()
+
+
+def _filled(text: str, words: dict[str, str]) -> str:
+    """The text with the placeholders that are known filled in; others stay as they are."""
+    return re.sub(r"{(\w+)}", lambda match: words.get(match[1], match[0]), text)

@@ -1,0 +1,86 @@
+"""The accumulators that users add: three texts, checked for their placeholders.
+
+Whether Spark knows what they call is asked when a query that uses them starts.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tidegate.errors import ConfigError
+from tidegate.plan.aggregates.forms import Accumulator, Part
+from tidegate.plan.aggregates.table import ACCUMULATORS, AGGREGATE_ALIASES
+
+REGISTERED: dict[str, Accumulator] = {}
+
+
+def register_accumulator(name: str, *, update: str, merge: str, evaluate: str = "{v}") -> None:
+    """Add an aggregate of your own, for statements bound from now on.
+
+    Args:
+        name: the name that statements call it by, case aside.
+        update: aggregates rows, as Spark SQL over ``{x}``, ``{y}``, ``{z}`` (the arguments),
+            ``{time}`` and ``{order}``; every aggregate function in it is followed by ``{filter}``.
+        merge: aggregates what ``update`` and ``merge`` give, ``{p}``, to the same type.
+        evaluate: the value of what is merged, ``{v}``.
+
+    >>> register_accumulator(
+    ...     "geo_mean",
+    ...     update="named_struct('l', sum(ln({x})){filter}, 'n', count({x}){filter})",
+    ...     merge="named_struct('l', sum({p}.l), 'n', sum({p}.n))",
+    ...     evaluate="exp({v}.l / nullif({v}.n, 0))",
+    ... )
+
+    Raises:
+        ConfigError: the name is taken or is no name, a placeholder is unknown, or one is missing.
+    """
+    key = name.lower()
+    if not re.fullmatch(r"[a-z_]\w*", key, re.ASCII):
+        raise ConfigError(
+            f"{name!r} is no name for an accumulator\n\nUse letters, digits and _, e.g. geo_mean."
+        )
+    if key in ACCUMULATORS or key in AGGREGATE_ALIASES:
+        raise ConfigError(f"there is an aggregate {name} already\n\nChoose another name.")
+    texts = {"update": update, "merge": merge, "evaluate": evaluate}
+    for text_name, (known, needed) in _OWN_PLACEHOLDERS.items():
+        _check_placeholders(f"{name}, {text_name}", texts[text_name], known, needed)
+    used = placeholders(update)
+    least = 3 if "z" in used else 2 if "y" in used else 1 if "x" in used else 0
+    REGISTERED[key] = Accumulator(
+        parts=(Part(name="v", update=update, merge=merge),), evaluate=evaluate, arity=(least,)
+    )
+
+
+def registered_accumulators() -> frozenset[str]:
+    """Return the names that ``register_accumulator`` has added, in lower case."""
+    return frozenset(REGISTERED)
+
+
+# What the texts of a user's accumulator may name, and what they must.
+_OWN_PLACEHOLDERS: dict[str, tuple[tuple[str, ...], str]] = {
+    "update": (("x", "y", "z", "args", "row", "time", "order", "filter"), "filter"),
+    "merge": (("p",), "p"),
+    "evaluate": (("v",), "v"),
+}
+
+
+def _check_placeholders(place: str, text: str, known: tuple[str, ...], needed: str) -> None:
+    used = placeholders(text)
+    listed = f"There are {', '.join(f'{{{word}}}' for word in known)}."
+    for word in used:
+        if word not in known:
+            raise ConfigError(
+                f"accumulator {place}: {{{word}}} is no placeholder\n\n  {text}\n\n{listed}"
+            )
+    if needed not in used:
+        mend = (
+            "Put it after every aggregate function, e.g. sum({x}){filter}."
+            if needed == "filter"
+            else listed
+        )
+        raise ConfigError(f"accumulator {place}: {{{needed}}} is missing\n\n  {text}\n\n{mend}")
+
+
+def placeholders(text: str) -> list[str]:
+    """Return the names in curly brackets in a text, each time they are there."""
+    return re.findall(r"{(\w*)}", text)

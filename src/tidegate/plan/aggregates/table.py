@@ -1,0 +1,198 @@
+"""The table of accumulators: each aggregate as update, merge and evaluate, in Spark SQL.
+
+``ACCUMULATORS`` has the plain calls; ``DISTINCT`` and ``IGNORE_NULLS`` those calls of an aggregate;
+``TYPED`` the forms that are cheaper where the type of the argument is known. ``docs/aggregates.md``
+is made from here.
+
+An accumulator has one or more *parts*; a part is a column of the state. ``update`` aggregates rows
+into a part, ``merge`` aggregates parts into a part of the same type, ``evaluate`` turns merged
+parts into the result. The law that holds for every entry: evaluating the merge of the updates of
+any split of the rows equals the aggregate over all rows.
+
+Placeholders of ``update``:
+
+    {x} {y} {z}   the arguments               {time}    the row's time, BIGINT
+    {args}        all of them                 {order}   a STRUCT of t, b, i that orders rows by
+    {row}         one value of all of them,             time, then by arrival
+                  NULL when one is            {filter}  the FILTER clause or nothing; it follows
+    {known}       {filter}, and without                 each aggregate function
+                  rows where x is NULL
+
+Of ``merge``: ``{p}`` is the part's own column, ``{NAME}`` the column of another part. Of
+``evaluate``: ``{NAME}`` is a merged part, ``{y}`` and ``{z}`` are constants, ``{wide}`` is the type
+that Spark gives the call, if that is a DECIMAL the widest one of its scale; ``{whole}`` and
+``{part}`` are DECIMALs for what stands before and after its point.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tidegate.plan.aggregates import moments
+from tidegate.plan.aggregates.forms import (
+    APPROX_COUNT_DISTINCT,
+    AVG_TYPE,
+    BY_KEY,
+    COUNT,
+    FIRST,
+    FIRST_KNOWN,
+    GREATEST,
+    GUARDED_SUM,
+    LAST,
+    LAST_KNOWN,
+    LEAST,
+    LIST,
+    MODE,
+    PERCENTILE_APPROX,
+    PLAIN_SUM,
+    SET,
+    SET_SUM,
+    SUM_TYPE,
+    TOP_K,
+    Accumulator,
+    Part,
+    avg_of,
+    guarded,
+    kll,
+    let,
+    merges_itself,
+    one_part,
+    percentile,
+    placed,
+    quotient,
+    sketch,
+    sum_of,
+)
+
+
+def _of(struct: Part, evaluate: str, state: str) -> Accumulator:
+    return Accumulator(parts=(struct,), evaluate=evaluate, state=state, result="DOUBLE")
+
+
+_SPREAD = Part(name="m", update=moments.SPREAD_UPDATE, merge=moments.SPREAD_MERGE)
+_SHAPE = Part(name="m", update=moments.SHAPE_UPDATE, merge=moments.SHAPE_MERGE)
+_PAIRS = Part(name="c", update=moments.PAIRS_UPDATE, merge=moments.PAIRS_MERGE)
+_SPREADS = {name: _of(_SPREAD, text, "3 DOUBLEs") for name, text in moments.SPREADS.items()}
+_SHAPES = {name: _of(_SHAPE, text, "5 DOUBLEs") for name, text in moments.SHAPES.items()}
+_OF_PAIRS = {
+    name: replace(
+        _of(_PAIRS, text, "6 DOUBLEs"),
+        arity=(2,),
+        nulls="skips rows where x or y is NULL",
+        result="BIGINT" if name == "regr_count" else "DOUBLE",
+    )
+    for name, text in moments.OF_PAIRS.items()
+}
+
+ACCUMULATORS: dict[str, Accumulator] = {
+    "count": Accumulator(
+        parts=(Part(name="n", update="count({args}){filter}", merge="sum({p})"),),
+        evaluate="{n}",
+        arity=(),
+        nulls="count(*) counts every row, count(x, ..) those where no argument is NULL",
+        result="BIGINT",
+    ),
+    "count_if": replace(
+        one_part("count_if({x}){filter}", "sum({p})"), nulls="NULL counts as false", result="BIGINT"
+    ),
+    "sum": sum_of(GUARDED_SUM, COUNT),
+    # The average of BIGINTs has a sum beyond BIGINT: x / 1 makes it a DOUBLE as Spark does, and
+    # beside it a DECIMAL keeps its digits.
+    "avg": avg_of(guarded("try_sum(coalesce({x}, {x} / 1)){filter}")),
+    "min": merges_itself("min"),
+    "max": merges_itself("max"),
+    "first": FIRST,
+    "last": LAST,
+    # The first one, so that a replay and any other cut into batches give the same value.
+    "any_value": FIRST,
+    "min_by": replace(placed("min_by", LEAST), arity=(2,), nulls=BY_KEY),
+    "max_by": replace(placed("max_by", GREATEST), arity=(2,), nulls=BY_KEY),
+    "bool_and": replace(merges_itself("bool_and"), result="BOOLEAN"),
+    "bool_or": replace(merges_itself("bool_or"), result="BOOLEAN"),
+    "bit_and": merges_itself("bit_and"),
+    "bit_or": merges_itself("bit_or"),
+    "bit_xor": merges_itself("bit_xor"),
+    **_SPREADS,
+    **_SHAPES,
+    **_OF_PAIRS,
+    "collect_list": LIST,
+    "collect_set": SET,
+    "mode": MODE,
+    "median": percentile("0.5D"),
+    "percentile": replace(percentile("{y}"), arity=(2,), constants=("0.5",)),
+    "percentile_approx": PERCENTILE_APPROX,
+    "approx_count_distinct": APPROX_COUNT_DISTINCT,
+    "approx_top_k": TOP_K,
+    "hll_sketch_agg": sketch("hll_sketch_agg", "hll_union_agg({p}, false)", "12"),
+    "theta_sketch_agg": sketch("theta_sketch_agg", "theta_union_agg({p}, {y})", "12"),
+    "theta_union_agg": sketch("theta_union_agg", "theta_union_agg({p}, {y})", "12"),
+}
+
+DISTINCT: dict[str, Accumulator] = {
+    "count": replace(
+        SET,
+        evaluate="CAST(size({v}) AS BIGINT)",
+        arity=(),
+        nulls="counts the different rows where no argument is NULL",
+        result="BIGINT",
+    ),
+    "sum": replace(SET, evaluate=f"{SET_SUM}.s", result=SUM_TYPE),
+    "avg": replace(
+        SET,
+        evaluate=f"{SET_SUM}.s / nullif({SET_SUM}.n, 0)",
+        decimal=let(SET_SUM, "d", quotient("d.s", "d.n")),
+        result=AVG_TYPE,
+    ),
+    "collect_list": SET,
+    **{
+        name: ACCUMULATORS[name]
+        for name in ("min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "collect_set")
+    },
+}
+
+IGNORE_NULLS: dict[str, Accumulator] = {
+    "first": FIRST_KNOWN,
+    "last": LAST_KNOWN,
+    "any_value": FIRST_KNOWN,
+}
+
+_INTEGERS = frozenset({"TINYINT", "SMALLINT", "INT"})
+_FLOATS = frozenset({"FLOAT", "DOUBLE"})
+# A sum of these stays in its range for 2 ** 32 rows and more.
+_IN_RANGE = _INTEGERS | _FLOATS | {"DECIMAL"}
+
+# Families of types are those of ``type_family``.
+TYPED: dict[str, tuple[tuple[frozenset[str], Accumulator], ...]] = {
+    "sum": ((_IN_RANGE, sum_of(PLAIN_SUM)),),
+    "avg": (
+        (_IN_RANGE, avg_of(PLAIN_SUM)),
+        (frozenset({"WIDE DECIMAL"}), avg_of(GUARDED_SUM)),
+        (
+            frozenset({"BIGINT"}),
+            avg_of(Part(name="s", update="sum(CAST({x} AS DOUBLE)){filter}", merge="sum({p})")),
+        ),
+    ),
+    "percentile_approx": ((_INTEGERS | {"BIGINT"}, kll("bigint")), (_FLOATS, kll("double"))),
+}
+
+# Other names of the same aggregates: Spark's own synonyms, and the words of StreamDialect.
+AGGREGATE_ALIASES: dict[str, str] = {
+    "mean": "avg",
+    "try_avg": "avg",
+    "try_sum": "sum",
+    "first_value": "first",
+    "last_value": "last",
+    "every": "bool_and",
+    "some": "bool_or",
+    "any": "bool_or",
+    "variance": "var_samp",
+    "std": "stddev_samp",
+    "stddev": "stddev_samp",
+    "array_agg": "collect_list",
+    "approx_percentile": "percentile_approx",
+    "last_row": "last",
+    "ndv": "approx_count_distinct",
+    "deduplicate": "collect_set",
+    "stddevs": "stddev_samp",
+    "vars": "var_samp",
+}

@@ -1,0 +1,1 @@
+"""The planner: from a bound query to its plans. No Spark."""

@@ -1,0 +1,1 @@
+"""Spark: sessions, statements and files. What every module that computes needs."""

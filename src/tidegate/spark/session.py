@@ -1,0 +1,66 @@
+"""Starting Spark on this machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tidegate.spark.java import ensure_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_DEFAULTS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    # Classes that Spark keeps compiled. A query has up to 100, and Spark keeps four parts of 25,
+    # chosen by hash: where one is too small, its classes are compiled again in every batch.
+    "spark.sql.codegen.cache.maxEntries": "1000",
+}
+
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+LOGGING = Path(__file__).with_name("log4j2.properties")
+
+
+def local_session(cores: str | int = "*", options: Mapping[str, str] | None = None) -> SparkSession:
+    """Return a Spark session on this machine, the one that runs or a new one.
+
+    Args:
+        cores: how many cores, ``*`` for all.
+        options: Spark options that go before ours.
+
+    Raises:
+        ConfigError: there is no Java 17 or newer.
+    """
+    # Otherwise drivers and workers may find different Pythons.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    ensure_java()
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(f"local[{cores}]").appName("tidegate")
+    settings = {**_DEFAULTS, **(options or {})}
+    # Java takes the last of two equal options, so one of the user's goes before ours.
+    ours = f'"-Dlog4j2.configurationFile={LOGGING.as_uri()}"'
+    settings[JAVA_OPTIONS] = f"{ours} {settings.get(JAVA_OPTIONS, '')}".strip()
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    _load_generator(session)
+    return session
+
+
+def _load_generator(session: SparkSession) -> None:
+    """Let Spark read how many classes it keeps, here, where it finds the session's options.
+
+    It reads that once in a JVM, where code is first generated. That may be after a task has ended
+    (``collect_list`` in an observation), where no session is known and Spark's default is taken.
+    """
+    jvm: Any = session._jvm
+    generator = jvm.org.apache.spark.sql.catalyst.expressions.codegen.CodeGenerator
+    generator.DEFAULT_JVM_HUGE_METHOD_LIMIT()

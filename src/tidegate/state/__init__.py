@@ -1,0 +1,1 @@
+"""State: Parquet segments, and a manifest for each epoch that says which of them are the state."""
