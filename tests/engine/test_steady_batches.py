@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tidegate
+from tidegate.cases.stepper import CaseStepper
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
