@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tidegate.api.arguments import each_once
 from tidegate.errors import ConfigError
 from tidegate.plan.schema import parse_schema
 from tidegate.plan.statement import Column, Relation
@@ -29,6 +30,7 @@ class Given:
         named: Mapping[str, DataFrame | str],
     ) -> Given:
         """Return what is given, with ``named`` ones sorted into streams and tables."""
+        each_once(streams, tables, named)
         streaming = {n: v for n, v in named.items() if isinstance(v, str) or v.isStreaming}
         static: dict[str, Any] = {n: v for n, v in named.items() if n not in streaming}
         if not streams and not streaming:

@@ -18,9 +18,9 @@ from tidegate.analysis.analyzer import failure_of, unlogged
 from tidegate.analysis.functions import user_functions
 from tidegate.analysis.messages import in_words
 from tidegate.analysis.types import column_types, refusal
+from tidegate.api import arguments
 from tidegate.api.inputs import Given
-from tidegate.config import read_settings
-from tidegate.connectors.sinks import Sink, SinkLike, as_sink
+from tidegate.connectors.sinks import Sink, SinkLike
 from tidegate.engine.clock import needs_ticks, with_ticks, without_ticks
 from tidegate.engine.final import final_errors, final_results
 from tidegate.engine.job import Job, Outlets, make_job
@@ -30,12 +30,14 @@ from tidegate.errors import ConfigError, ExecutionError, QueryError, Span
 from tidegate.explain.render import explain_json, explain_text
 from tidegate.frontend.binding.bind import bind
 from tidegate.frontend.reading.parse import parse
+from tidegate.paths import StrPath
 from tidegate.plan.logical import Authority, LogicalPlan
 from tidegate.plan.physical import PhysicalPlan
 from tidegate.plan.settings import Settings, TimeMode
 from tidegate.planner.guards import is_derived, result_guards, with_guards
 from tidegate.planner.planner import plan_query
 from tidegate.planner.rules import runnable
+from tidegate.spark.files import is_local_by_default
 from tidegate.spark.session import local_session
 
 if TYPE_CHECKING:
@@ -72,8 +74,14 @@ def sql(  # noqa: PLR0913 - the public call; all but the statement are options b
             that Spark's analyzer finds.
         ConfigError: a setting is refused.
     """
-    given = Given.of(streams or {}, tables or {}, named)
-    typed = settings if isinstance(settings, Settings) else read_settings(settings or {})
+    text, typed = arguments.statement_text(text), arguments.settings_of(settings)
+    spark = arguments.session(spark)
+    arguments.text(origin, "origin", "Give the words that name the statement in messages.")
+    given = Given.of(
+        arguments.streams(streams),
+        arguments.tables(tables),
+        arguments.streams(named, "the streams and tables"),
+    )
     statement = parse(text, origin)
     session = spark or given.session()
     functions = () if session is None else user_functions(session)
@@ -104,6 +112,7 @@ class Query:
 
     def explain(self, form: Literal["text", "json"] = "text") -> Any:  # noqa: ANN401 - text or a dict
         """Return both plans, as text or as a dict for JSON."""
+        arguments.one_of(form, "form", ("text", "json"))
         make = explain_json if form == "json" else explain_text
         return make(self.logical, self.physical)
 
@@ -118,7 +127,7 @@ class Query:
             QueryError: they are not, with the smallest expression that is wrong.
             ConfigError: the setting ``event_time_field`` names what is no time.
         """
-        given = self._frames_by_name(frames)
+        given = self._frames_by_name(arguments.tables(frames, "frames"))
         found = refusal(self.physical, given, next(iter(given.values())).sparkSession)
         if found is not None:
             raise found
@@ -139,8 +148,8 @@ class Query:
     def start(  # noqa: PLR0913 - the public call; all are options by keyword
         self,
         *,
-        sink: SinkLike,
-        checkpoint: str,
+        sink: SinkLike | None = None,
+        checkpoint: StrPath | None = None,
         late: SinkLike | None = None,
         errors: SinkLike | None = None,
         trigger: str | None = None,
@@ -152,8 +161,9 @@ class Query:
 
         Args:
             sink: where results go: a sink, a function of (frame, epoch), a folder for Parquet, or
-                ``console``.
+                ``console``. It is needed.
             checkpoint: the folder of Spark's progress and of the state; a restart goes on from it.
+                It is needed.
             late: where late rows go; without it they are counted.
             errors: where rows with an error go; without it they are counted.
             trigger: the interval of batches, e.g. ``1s``; as fast as possible without.
@@ -162,11 +172,27 @@ class Query:
             on_batch: called with a ``BatchReport`` after each batch.
 
         Raises:
-            ConfigError: the stream is no streaming DataFrame.
+            ConfigError: an argument is missing or wrong, or the stream is no streaming DataFrame.
+                Nothing has been written then.
             QueryError: Spark's analyzer refuses an expression.
             StateError: the checkpoint holds the state of another query.
             ExecutionError: the engine does not run this plan yet.
         """
+        session = self._given_spark or self.given.session()
+        local = session is None or is_local_by_default(session)
+        results = arguments.sink(sink, "sink", local=local)
+        side = {
+            kind: arguments.sink(value, name, local=local)
+            for kind, name, value in (("late", "late", late), ("error", "errors", errors))
+            if value is not None
+        }
+        launch = Launch(
+            checkpoint=arguments.checkpoint(checkpoint, local=local),
+            trigger=arguments.trigger(trigger),
+            once=arguments.flag(once, "once"),
+            name=arguments.query_name(name),
+            on_batch=arguments.function(on_batch, "on_batch", "report"),
+        )
         stream = self.given.streams.get(self.physical.query.source.name)
         if stream is None or isinstance(stream, str) or not stream.isStreaming:
             raise ConfigError(
@@ -174,16 +200,8 @@ class Query:
                 "spark.readStream to tidegate.sql(..), or use query.batch(..) for a table."
             )
         self._warn_of_processing_time()
-        side = {
-            kind: as_sink(value)
-            for kind, value in (("late", late), ("error", errors))
-            if value is not None
-        }
         rows = self._prepare(self.given.frames(), ticks=not once, keep_rows=bool(side))
-        job = self._job(rows, _outlets(as_sink(sink), side), partitions=_parallelism(rows))
-        launch = Launch(
-            checkpoint=checkpoint, trigger=trigger, once=once, name=name, on_batch=on_batch
-        )
+        job = self._job(rows, _outlets(results, side), partitions=_parallelism(rows))
         return Run(job, rows, launch)
 
     def batch(self, **frames: DataFrame) -> DataFrame:
@@ -221,7 +239,8 @@ class Query:
         self, frames: Mapping[str, DataFrame], *, keep_rows: bool = False
     ) -> tuple[DataFrame, Job]:
         """Prepared rows of tables, and their job."""
-        given = {**self.given.frames(), **frames}
+        known = (each.name for each in (self.physical.query.source, *self.physical.query.tables))
+        given = {**self.given.frames(), **arguments.tables_of(frames, known)}
         name = self.physical.query.source.name
         if name not in given or given[name].isStreaming:
             raise ConfigError(

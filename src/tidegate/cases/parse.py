@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
 from textwrap import dedent
 
@@ -26,14 +27,14 @@ from tidegate.cases.steps import STEP_BLOCKS, read_step
 from tidegate.cases.tables import read_column, read_rows, read_toml, read_typed_row
 
 
-def read_cases(path: Path) -> tuple[Case, ...]:
+def read_cases(path: str | PathLike[str]) -> tuple[Case, ...]:
     """Return the cases of a file, in its order.
 
     Raises:
         CaseError: the file cannot be read as cases.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise CaseError(
             f"the file cannot be read: {error}", path=str(path), line=1, mend="Name a .case file."

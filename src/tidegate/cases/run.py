@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
+from os import PathLike
 from typing import TypeAlias, assert_never
 
 from tidegate.cases.compare import Difference, compare_rows, compare_side, render
@@ -111,7 +111,7 @@ def run_case(
 
 
 def run_files(
-    paths: Iterable[Path],
+    paths: Iterable[str | PathLike[str]],
     factory: EngineFactory | None = None,
     echo: Callable[[str], None] = print,
 ) -> int:

@@ -7,12 +7,15 @@ action counts the rows); one that wants more persists the frame first, as ``_per
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from os import PathLike
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeGuard
 
 from tidegate.errors import ConfigError
+from tidegate.paths import StrPath, path_text
 from tidegate.spark.files import write_folder
 
 if TYPE_CHECKING:
@@ -42,22 +45,30 @@ class FileSink:
         options: options of Spark's writer.
 
     Raises:
-        ConfigError: the format is none of these.
+        ConfigError: the format is none of these, the path is empty or no path, or the options are
+            not a dict.
     """
 
     format: str
-    path: str
+    path: StrPath
     options: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        folder = path_text(self.path, "FileSink: path", 'Give a folder, e.g. path="results".')
+        object.__setattr__(self, "path", folder)
+        if not isinstance(self.options, Mapping):
+            raise ConfigError(
+                f"FileSink: options is {self.options!r:.80}, it must be a dict\n\n"
+                'Give options of Spark\'s writer, e.g. options={"compression": "zstd"}.'
+            )
         if self.format not in FILE_FORMATS:
             raise ConfigError(
-                f"format {self.format!r} is no file format of a sink\n\n"
+                f"FileSink: {self.format!r} is not a file format of sinks\n\n"
                 f"Write one of {', '.join(FILE_FORMATS)}."
             )
 
     def write(self, frame: DataFrame, epoch: int) -> None:
-        folder = f"{self.path.rstrip('/')}/emit_epoch={epoch}"
+        folder = f"{str(self.path).rstrip('/')}/emit_epoch={epoch}"
         write_folder(frame, folder, format=self.format, options=self.options)
 
 
@@ -66,6 +77,13 @@ class ConsoleSink:
     """Prints the rows of each epoch; ``rows`` at most, the rest is counted."""
 
     rows: int = 20
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.rows, int) or isinstance(self.rows, bool) or self.rows < 0:
+            raise ConfigError(
+                f"ConsoleSink: rows is {self.rows!r:.80}, it must be a whole number, 0 or more\n\n"
+                "Give the most rows to print of an epoch, e.g. rows=20."
+            )
 
     def write(self, frame: DataFrame, epoch: int) -> None:
         with _persisted(frame) as kept:
@@ -114,12 +132,19 @@ class CallbackSink:
 
     function: Callable[[DataFrame, int], object]
 
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise ConfigError(
+                f"CallbackSink: {self.function!r:.80} is not a function\n\n"
+                "Give a function of (frame, epoch)."
+            )
+
     def write(self, frame: DataFrame, epoch: int) -> None:
         with _persisted(frame) as kept:
             self.function(kept, epoch)
 
 
-SinkLike: TypeAlias = "Sink | Callable[[DataFrame, int], object] | str"
+SinkLike: TypeAlias = "Sink | Callable[[DataFrame, int], object] | StrPath"
 
 
 def as_sink(value: SinkLike) -> Sink:
@@ -128,16 +153,30 @@ def as_sink(value: SinkLike) -> Sink:
     Raises:
         ConfigError: it is none of these.
     """
-    if isinstance(value, str):
+    if isinstance(value, (str, PathLike)):
         return ConsoleSink() if value == "console" else FileSink(format="parquet", path=value)
-    if hasattr(value, "write"):
+    if _is_sink(value):
         return value
-    if callable(value):
+    if callable(value) and not isinstance(value, type):
         return CallbackSink(value)
-    raise ConfigError(
-        f"{value!r} is not a sink\n\nGive a sink of tidegate.connectors, a function of (frame, "
-        "epoch), a folder, or 'console'."
-    )
+    made = f" Write {value.__name__}(..)." if isinstance(value, type) else ""
+    raise ConfigError(f"{value!r:.80} is not a sink\n\n{SINK_MEND}{made}")
+
+
+SINK_MEND = (
+    "Give a folder, a function of (frame, epoch), a sink of tidegate.connectors.sinks, or "
+    '"console".'
+)
+
+
+def _is_sink(value: object) -> TypeGuard[Sink]:
+    """Whether a value has the method of a sink; files and DataFrames have another ``write``."""
+    if isinstance(value, (type, io.IOBase)):
+        return False
+    try:
+        return callable(getattr(value, "write", None))
+    except Exception:  # ``write`` of a streaming DataFrame raises
+        return False
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from tidegate.engine.clock import OffsetLogClock
 from tidegate.engine.stepper import Stepper
-from tidegate.errors import ExecutionError, TidegateError
+from tidegate.errors import ConfigError, ExecutionError, TidegateError
 from tidegate.spark.files import CheaperFiles
 from tidegate.time import format_time, parse_duration
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from tidegate.engine.job import Job
     from tidegate.metrics.report import BatchReport
+
+_LONGEST_SECONDS = 1e15
 
 OnBatch: TypeAlias = "Callable[[BatchReport], object]"
 
@@ -118,8 +120,12 @@ class Run:
             drain: besides, close and emit every window; later rows for them are late.
 
         Raises:
+            ConfigError: ``flush`` or ``drain`` is not True or False; the query goes on.
             TidegateError: the query had failed before.
         """
+        for name, value in (("flush", flush), ("drain", drain)):
+            if not isinstance(value, bool):
+                raise ConfigError(f"{name} is {value!r:.80}\n\nGive {name}=True or {name}=False.")
         self._stopping.set()
         with self._between_batches:
             self._between_batches.wait_for(lambda: not self._in_batch)
@@ -138,14 +144,16 @@ class Run:
             False when ``timeout`` seconds were not enough.
 
         Raises:
+            ConfigError: ``timeout`` is not a number of seconds.
             TidegateError: the query failed.
         """
+        _check_timeout(timeout)
         try:
             if timeout is None:
                 self.query.awaitTermination()
                 return True
-            # Spark takes a fraction of a second, though its annotation does not say so.
-            return bool(self.query.awaitTermination(timeout))  # type: ignore[arg-type]
+            # Spark takes a fraction of a second, though its annotation does not say so, but not 0.
+            return bool(self.query.awaitTermination(max(timeout, 0.001)))  # type: ignore[arg-type]
         except PySparkException as error:
             self._raise_failure()
             if not self._stopping.is_set():
@@ -156,8 +164,16 @@ class Run:
                 self._files.restore()
 
     def drain(self) -> None:
-        """Close and emit every window of a query that has ended by itself (``once``)."""
-        assert not self.query.isActive, "a drain follows the last batch"
+        """Close and emit every window of a query that has ended by itself (``once``).
+
+        Raises:
+            ExecutionError: the query is still running.
+        """
+        if self.query.isActive:
+            raise ExecutionError(
+                "the query is still running\n\n"
+                "Write run.stop(drain=True), or run.await_termination() first."
+            )
         self._report(self._stepper.drain())
 
     def _batch(self, rows: DataFrame, batch_id: int) -> None:
@@ -196,6 +212,15 @@ class Run:
             f"the query stopped in a batch: {_short(failure)}\n\nThe batch is run again when the "
             "query is started again; nothing of it is in the results."
         ) from failure
+
+
+def _check_timeout(timeout: object) -> None:
+    is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
+    if timeout is not None and not (is_number and 0 <= float(str(timeout)) < _LONGEST_SECONDS):
+        raise ConfigError(
+            f"timeout is {timeout!r:.80}, it must be a number of seconds, 0 or more\n\n"
+            "Give e.g. timeout=10, or leave it out to wait for the end."
+        )
 
 
 class _Stopping(Exception):

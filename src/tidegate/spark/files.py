@@ -53,10 +53,15 @@ def _local_path(spark: SparkSession, folder: str) -> str | None:
     if found is None or os.name != "posix":
         return None
     # Without a scheme the path is one of the default file system.
-    if not found[1] and not _hadoop(spark, "fs.defaultFS").startswith("file:"):
+    if not found[1] and not is_local_by_default(spark):
         return None
     # Hadoop resolves ``..`` by the text alone, too: both must mean the same folder.
     return os.path.normpath(found[2])
+
+
+def is_local_by_default(spark: SparkSession) -> bool:
+    """Whether a path without a scheme is on the driver's disk."""
+    return _hadoop(spark, "fs.defaultFS").startswith("file:")
 
 
 def _make_folders(spark: SparkSession, folder: str) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tidegate.errors import ConfigError
 from tidegate.spark.java import ensure_java
 
 if TYPE_CHECKING:
@@ -36,8 +38,10 @@ def local_session(cores: str | int = "*", options: Mapping[str, str] | None = No
         options: Spark options that go before ours.
 
     Raises:
-        ConfigError: there is no Java 17 or newer.
+        ConfigError: an argument is wrong.
+        ExecutionError: there is no Java 17 or newer.
     """
+    _check(cores, options)
     # Otherwise drivers and workers may find different Pythons.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     ensure_java()
@@ -49,10 +53,30 @@ def local_session(cores: str | int = "*", options: Mapping[str, str] | None = No
     ours = f'"-Dlog4j2.configurationFile={LOGGING.as_uri()}"'
     settings[JAVA_OPTIONS] = f"{ours} {settings.get(JAVA_OPTIONS, '')}".strip()
     for name, value in settings.items():
-        builder = builder.config(name, value)
+        # A bool is ``true`` or ``false`` to Spark, in small letters.
+        builder = builder.config(name, str(value).lower() if isinstance(value, bool) else value)
     session = builder.getOrCreate()
     _load_generator(session)
     return session
+
+
+def _check(cores: object, options: object) -> None:
+    is_number = isinstance(cores, int) and not isinstance(cores, bool)
+    if not (is_number or isinstance(cores, str)) or not re.fullmatch(r"\*|[1-9]\d*", str(cores)):
+        raise ConfigError(
+            f"cores is {cores!r:.80}, it must be a whole number greater than 0, or *\n\n"
+            'Give e.g. cores=4, or cores="*" for all.'
+        )
+    example = 'Give e.g. options={"spark.sql.shuffle.partitions": "4"}.'
+    if options is not None and not isinstance(options, Mapping):
+        raise ConfigError(f"options is {options!r:.80}, it must be a dict\n\n{example}")
+    for name, value in (options or {}).items():
+        if not isinstance(name, str) or not name.startswith("spark."):
+            raise ConfigError(f"{name!r:.80} is not an option of Spark\n\n{example}")
+        if not isinstance(value, (str, int, float)):
+            raise ConfigError(
+                f"options: {name} is {value!r:.80}, it must be text or a number\n\n{example}"
+            )
 
 
 def _load_generator(session: SparkSession) -> None:

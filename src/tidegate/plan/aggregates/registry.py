@@ -34,6 +34,17 @@ def register_accumulator(name: str, *, update: str, merge: str, evaluate: str = 
     Raises:
         ConfigError: the name is taken or is no name, a placeholder is unknown, or one is missing.
     """
+    example = (
+        "Write e.g. register_accumulator('total', update='sum({x}){filter}', merge='sum({p})')."
+    )
+    for argument, value in (
+        ("name", name),
+        ("update", update),
+        ("merge", merge),
+        ("evaluate", evaluate),
+    ):
+        if not isinstance(value, str):
+            raise ConfigError(f"{argument} is {value!r:.80}, it must be text\n\n{example}")
     key = name.lower()
     if not re.fullmatch(r"[a-z_]\w*", key, re.ASCII):
         raise ConfigError(

@@ -1,0 +1,276 @@
+"""What users give to the public calls, checked before anything starts or is written.
+
+Each function returns what its argument means, or raises a ``ConfigError`` that names the argument,
+the value and the mend.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from os import PathLike
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tidegate.config import read_settings
+from tidegate.connectors.sinks import SINK_MEND, CallbackSink, FileSink, Sink, as_sink
+from tidegate.errors import ConfigError
+from tidegate.names import listed, suggestion
+from tidegate.paths import StrPath, local_path, misspelt_scheme, obstacle, path_text, scheme_of
+from tidegate.plan.settings import Settings
+from tidegate.time import parse_duration
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Function = TypeVar("Function", bound="Callable[..., object]")
+
+_MEND_CHECKPOINT = (
+    "Give the folder that keeps the query's progress and state, e.g. "
+    'checkpoint="checkpoint/flights".'
+)
+_MEND_FRAMES = 'Write e.g. clicks=spark.readStream..., or a schema: clicks="ts TIMESTAMP, v INT".'
+# An interval as Spark spells it, which a trigger may be too.
+_SPARK_INTERVAL = re.compile(
+    r"\s*(\d+\s+(micro|milli)?(second|minute|hour|day|week)s?\s*)+", re.IGNORECASE
+)
+_LONGEST_US = 2**63 - 1
+
+
+def statement_text(value: object) -> str:
+    """Return the text of a statement."""
+    if isinstance(value, PathLike):
+        raise ConfigError(
+            "the statement is a path, it must be text\n\nWrite tidegate.sql(path.read_text(), ..)."
+        )
+    return text(value, "the statement", 'Write tidegate.sql("SELECT ..", ..).')
+
+
+def text(value: object, name: str, mend: str) -> str:
+    """Return an argument that must be text."""
+    if not isinstance(value, str):
+        raise ConfigError(f"{name} is {shown(value)}, it must be text\n\n{mend}")
+    return value
+
+
+def flag(value: object, name: str) -> bool:
+    """Return an argument that must be True or False."""
+    if not isinstance(value, bool):
+        raise ConfigError(f"{name} is {shown(value)}\n\nGive {name}=True or {name}=False.")
+    return value
+
+
+def one_of(value: object, name: str, words: Iterable[str]) -> None:
+    """Refuse an argument that is none of some words."""
+    known = tuple(words)
+    if value not in known:
+        choices = " or ".join(f'{name}="{word}"' for word in known)
+        raise ConfigError(f"{name} is {shown(value)}\n\nGive {choices}.")
+
+
+def settings_of(value: object) -> Settings:
+    """Return the settings that a user gave."""
+    if isinstance(value, Settings):
+        return value
+    if value is None:
+        return Settings()
+    example = 'Write e.g. settings={"watermark_lag": "5s"}.'
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"settings is {shown(value)}, it must be a dict\n\n{example}")
+    for key in value:
+        text(key, f"the key {key!r} of settings", example)
+    return read_settings(value)
+
+
+def session(value: object) -> SparkSession | None:
+    """Return the session that a user gave, if any."""
+    if value is None:
+        return None
+    from pyspark.sql import SparkSession
+
+    if not isinstance(value, SparkSession):
+        raise ConfigError(
+            f"spark is {shown(value)}, it must be a SparkSession\n\n"
+            "Leave it out, or write spark=tidegate.local_session()."
+        )
+    _refuse_connect(value, "spark")
+    return value
+
+
+def streams(value: object, name: str = "streams") -> dict[str, DataFrame | str]:
+    """Return streams by name: DataFrames or schemas."""
+    return {key: _stream(key, each) for key, each in _by_name(value, name).items()}
+
+
+def tables(value: object, name: str = "tables") -> dict[str, DataFrame]:
+    """Return tables by name."""
+    return {key: frame(key, each) for key, each in _by_name(value, name).items()}
+
+
+def each_once(*groups: Iterable[str]) -> None:
+    """Refuse a name that is given twice."""
+    seen: set[str] = set()
+    for name in (name for group in groups for name in group):
+        if name in seen:
+            raise ConfigError(f"{name} is given twice\n\nGive each stream and table once.")
+        seen.add(name)
+
+
+def tables_of(value: Mapping[str, object], known: Iterable[str]) -> dict[str, DataFrame]:
+    """Return the tables given to ``batch``; each has a name that the statement knows."""
+    names = tuple(known)
+    for name in value:
+        if name not in names:
+            mend = suggestion(name, names, otherwise=f"The statement reads {listed(names)}.")
+            raise ConfigError(f"the statement does not read {name}\n\n{mend}")
+    return {name: frame(name, each) for name, each in value.items()}
+
+
+def frame(name: str, value: object) -> DataFrame:
+    """Return an argument that must be a DataFrame of Spark."""
+    mend = f"Write {name}=spark.read..., or {name}=spark.createDataFrame(..)."
+    if value is None or isinstance(value, str):
+        raise ConfigError(f"{name} is {shown(value)}, it must be a DataFrame of Spark\n\n{mend}")
+    from pyspark.sql import DataFrame
+
+    if not isinstance(value, DataFrame):
+        raise ConfigError(f"{name} is {shown(value)}, it must be a DataFrame of Spark\n\n{mend}")
+    _refuse_connect(value, name)
+    return value
+
+
+def sink(value: Any, name: str, *, local: bool = True) -> Sink:  # noqa: ANN401 - whatever is given
+    """Return the sink that a user gave; ``local`` says that plain paths are on this machine."""
+    if value is None:
+        raise ConfigError(f"{name} is missing\n\n{SINK_MEND}")
+    if isinstance(value, (str, PathLike)):
+        path_text(value, name, SINK_MEND)
+    try:
+        found = as_sink(value)
+    except ConfigError as error:
+        raise ConfigError(f"{name}: {error}") from None
+    if isinstance(found, FileSink):
+        _check_folder(str(found.path), name, local=local)
+    elif isinstance(found, CallbackSink):
+        function(found.function, name, "frame, epoch")
+    else:
+        function(found.write, f"{name}: write", "frame, epoch")
+    return found
+
+
+def checkpoint(value: StrPath | None, *, local: bool = True) -> str:
+    """Return the folder of a checkpoint; ``local`` says that plain paths are on this machine."""
+    folder = path_text(value, "checkpoint", _MEND_CHECKPOINT)
+    _check_folder(folder, "checkpoint", local=local)
+    return folder
+
+
+def trigger(value: object) -> str | None:
+    """Return the interval of batches."""
+    if value is None:
+        return None
+    example = 'Give a duration, e.g. trigger="1s"; without trigger, batches follow at once.'
+    if not isinstance(value, str):
+        raise ConfigError(f"trigger is {shown(value)}, it must be text with a unit\n\n{example}")
+    if _SPARK_INTERVAL.fullmatch(value):
+        return value
+    try:
+        micros = parse_duration(value)
+    except ValueError as error:
+        raise ConfigError(f"trigger: {error}\n\n{example}") from None
+    if micros > _LONGEST_US:
+        raise ConfigError(f"trigger is {value}, which is too long\n\n{example}")
+    return value
+
+
+def query_name(value: object) -> str | None:
+    """Return the name of a query in Spark."""
+    if value is None:
+        return None
+    example = 'Give e.g. name="flights", or leave it out.'
+    if not text(value, "name", example).strip():
+        raise ConfigError(f"name is empty\n\n{example}")
+    return str(value)
+
+
+def function(value: Function | None, name: str, takes: str) -> Function | None:
+    """Return a function that can be called with the arguments ``takes``, or None.
+
+    Args:
+        value: what the user gave.
+        name: the argument.
+        takes: the parameters with which it will be called, e.g. ``frame, epoch``.
+    """
+    if value is None:
+        return None
+    mend = f"Give a function of ({takes})."
+    if not callable(value):
+        raise ConfigError(f"{name} is {shown(value)}, it must be a function\n\n{mend}")
+    try:
+        inspect.signature(value).bind(*takes.split(", "))
+    except TypeError:
+        raise ConfigError(
+            f"{name} is called with ({takes}), and {shown(value)} does not take that\n\n{mend}"
+        ) from None
+    except ValueError:
+        pass  # a function written in C does not tell
+    return value
+
+
+def shown(value: object) -> str:
+    """Return a value for a message: as it is written where that is short, else its type."""
+    if value is None or isinstance(value, (str, int, float, bytes)):
+        return f"{value!r:.60}"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if inspect.isroutine(value):
+        return f"the function {value.__name__}"
+    kind = type(value)
+    package = kind.__module__.partition(".")[0]
+    of = "" if package in ("builtins", "__main__") else f" of {package}"
+    article = "an" if kind.__name__[0] in "AEIOUaeiou" else "a"
+    return f"{article} {kind.__name__}{of}"
+
+
+def _by_name(value: object, name: str) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise ConfigError(
+            f"{name} is {shown(value)}, it must be a dict\n\n"
+            f'Write e.g. {name}={{"clicks": spark.readStream...}}.'
+        )
+    for key in value:
+        text(key, f"the name {key!r} in {name}", "A name is the one that the statement uses.")
+    return value
+
+
+def _stream(name: str, value: object) -> DataFrame | str:
+    if isinstance(value, str):
+        return value
+    if value is not None:
+        from pyspark.sql import DataFrame
+
+        if isinstance(value, DataFrame):
+            _refuse_connect(value, name)
+            return value
+    raise ConfigError(
+        f"{name} is {shown(value)}, it must be a DataFrame of Spark or a schema\n\n{_MEND_FRAMES}"
+    )
+
+
+def _refuse_connect(value: object, name: str) -> None:
+    if type(value).__module__.startswith("pyspark.sql.connect"):
+        raise ConfigError(
+            f"{name} is of Spark Connect, and Tidegate runs in the driver\n\n"
+            "Use a session that is not remote, e.g. tidegate.local_session()."
+        )
+
+
+def _check_folder(path: str, name: str, *, local: bool) -> None:
+    """Refuse a folder that cannot be made or written, as far as that can be told from here."""
+    folder = local_path(path) if local or scheme_of(path) else None
+    wrong = misspelt_scheme(path) if folder is None else obstacle(folder)
+    if wrong is not None:
+        what, mend = wrong
+        raise ConfigError(f"{name}={path!r}: {what}\n\n{mend}")
