@@ -1,11 +1,41 @@
-"""The nearest name to one that is not there."""
+"""Names as text: paths of names, lists of them, and the nearest name to one that is not there."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
 _MOST_LISTED = 12
+# Words that Spark takes for something else than a column where they stand alone.
+_NO_NAMES = frozenset(
+    "all any array case cast distinct exists false interval not null some true".split()
+)
+_WORD = re.compile(r"[^\W\d]\w*")
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL text, in backticks where it needs them."""
+    is_plain = name.isidentifier() and name.isascii() and name.lower() not in _NO_NAMES
+    return name if is_plain else _in_backticks(name)
+
+
+def path(*names: str) -> str:
+    """Return names, case aside, as one text that no other names have: ``a.b``, but `` `a.b` ``."""
+    return ".".join(_part(name.lower()) for name in names)
+
+
+def is_path(text: str) -> bool:
+    """Whether a text that ``path`` made has more than one name in it."""
+    return "." in re.sub(r"`(?:[^`]|``)*`", "", text)
+
+
+def _part(name: str) -> str:
+    return name if _WORD.fullmatch(name) else _in_backticks(name)
+
+
+def _in_backticks(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
 
 
 def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.65) -> str | None:

@@ -197,6 +197,24 @@ def _bits(operation: Callable[[int, int], int]) -> Callable[[exp.Binary, Scope],
     return builder
 
 
+def _shift(operation: Callable[[int, int, int], int]) -> Callable[[exp.Expression, Scope], Built]:
+    """Shifts of a value of a width in bits, by as many places as that leaves of the number."""
+
+    def builder(node: exp.Expression, scope: Scope) -> Built:
+        given = node.expressions if isinstance(node, exp.Anonymous) else (node.left, node.right)
+        left, right = (build(each, scope) for each in given)
+        kind = "BIGINT" if left.type == "BIGINT" else "INT"
+        width = 64 if kind == "BIGINT" else 32
+
+        def shifted(value: int, places: int) -> int:
+            bits = operation(value, places % width, width) % (1 << width)
+            return bits - (1 << width) if bits >> (width - 1) else bits
+
+        return strict(kind, shifted, left, right)
+
+    return builder
+
+
 def _join_text(node: exp.DPipe, scope: Scope) -> Built:
     parts = build(node.left, scope), build(node.right, scope)
     return strict("STRING", lambda a, b: as_text(a) + as_text(b), *parts)
@@ -248,9 +266,21 @@ def _dot(node: exp.Dot, scope: Scope) -> Built:
 
 def _function(node: exp.Anonymous, scope: Scope) -> Built:
     name = node.name.lower()
+    if name == "named_struct":
+        return _named_struct(node.expressions, scope)
+    if name == "shiftrightunsigned":
+        return _shift(lambda a, n, width: a % (1 << width) >> n)(node, scope)
     if name in ("filter", "exists"):
         return _higher_order(name, node.expressions, scope)
     return call(name, [build(arg, scope) for arg in node.expressions])
+
+
+def _named_struct(args: list[exp.Expression], scope: Scope) -> Built:
+    names = [each.name for each in args[::2]]
+    values = [build(each, scope) for each in args[1::2]]
+    return Built(
+        "NULL", lambda env: dict(zip(names, (each.run(env) for each in values), strict=True))
+    )
 
 
 def _transform(node: exp.Transform, scope: Scope) -> Built:
@@ -312,6 +342,8 @@ _BUILDERS: dict[type, Callable[..., Built]] = {
     exp.BitwiseAnd: _bits(lambda a, b: a & b),
     exp.BitwiseOr: _bits(lambda a, b: a | b),
     exp.BitwiseXor: _bits(lambda a, b: a ^ b),
+    exp.BitwiseLeftShift: _shift(lambda a, n, width: a << n),
+    exp.BitwiseRightShift: _shift(lambda a, n, width: a >> n),
     exp.DPipe: _join_text,
     exp.Cast: _cast,
     exp.Interval: _interval,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlglot import ErrorLevel, exp, parse_one
+from sqlglot import ErrorLevel, TokenType, exp, parse_one
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 
@@ -20,6 +20,15 @@ class Plain(Spark):
         FUNCTION_PARSERS = {  # noqa: RUF012
             name: Spark.Parser.FUNCTION_PARSERS[name] for name in ("CAST", "TRY_CAST", "EXTRACT")
         }
+
+        def _parse_term(self, parse_mod: bool = True) -> exp.Expression | None:
+            this = super()._parse_term(parse_mod)
+            ahead = self._tokens[self._index : self._index + 3]
+            if [token.token_type for token in ahead] == [TokenType.GT] * 3:
+                self._advance(3)
+                places = super()._parse_term(parse_mod)
+                return exp.Anonymous(this="shiftrightunsigned", expressions=[this, places])
+            return this
 
 
 def parse_select(sql: str) -> exp.Select:

@@ -48,7 +48,7 @@ class RowScope:
             return None
         index = self.index(node)
         if index is None:
-            raise self.unknown(node)
+            return self.field(node)
 
         def run(env: tuple) -> object:
             # An expression of a CTE that failed fails where its value is used.
@@ -66,6 +66,14 @@ class RowScope:
             if same_table and known.name.lower() == node.name.lower():
                 return i
         return None
+
+    def field(self, node: exp.Expression) -> Built:
+        """The field of a column that is a STRUCT; its type is not known."""
+        table = node.args.get("table")
+        index = self.index(table) if table is not None else None
+        if index is None:
+            raise self.unknown(node)
+        return Built("NULL", lambda env: None if env[index] is None else env[index][node.name])
 
     def unknown(self, node: exp.Expression) -> Refused:
         names = [f.name for f in self.fields]

@@ -41,9 +41,19 @@ class Analyzer:
     _known: dict[str, StructType | Failure] = field(default_factory=dict)
 
     def ask(self, query: str, ctes: Sequence[str] = ()) -> StructType | Failure:
-        """Return the columns of a query, or why there are none."""
-        named = [f"`{name}` AS (SELECT * FROM {view})" for name, view in self.views.items()]
-        text = f"WITH {', '.join([*named, *ctes])} {query}"
+        """Return the columns of a query, or why there are none.
+
+        Args:
+            query: a SELECT over the frames and what ``ctes`` define.
+            ctes: definitions of a WITH clause; one may have the name of another before it, or of a
+                frame, and read that.
+        """
+        named = ", ".join(
+            f"`{name}` AS (SELECT * FROM {view})" for name, view in self.views.items()
+        )
+        for definition in reversed(ctes):
+            query = f"SELECT * FROM (WITH {definition} {query})"
+        text = f"WITH {named} {query}"
         if text not in self._known:
             self._known[text] = self._answer(text)
         return self._known[text]

@@ -165,8 +165,9 @@ class BoundQuery:
     ``star`` holds when the select list has a ``*`` that could not be expanded because the stream's
     columns are not known yet (such a query can be explained, not started). A query without keys and
     aggregates is a row query: ``items`` are then over ``_x*`` and the window's names. ``joined``
-    are the names by which FROM knows the tables that it joins to the stream, ``functions`` those
-    that the user registered, called here or not.
+    are the names by which FROM knows the tables that it joins to the stream, ``original_row`` is
+    what stands for all columns of the stream's row there (``s.*``), ``functions`` are those that
+    the user registered, called here or not.
     """
 
     statement: SelectStmt
@@ -181,6 +182,7 @@ class BoundQuery:
     limit: int | None
     star: bool = False
     joined: tuple[str, ...] = ()
+    original_row: str = "*"
     functions: tuple[UserFunction, ...] = ()
 
     @property

@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from enum import Enum
 from typing import assert_never
 
+from tidegate.names import quoted
 from tidegate.plan.statement import BoundQuery, Column
 
 
@@ -154,9 +155,9 @@ def field_column(bound: BoundQuery, field: str) -> TimeColumn | None:
     if column is not None:
         # A WITH clause may give a column of this name another type.
         kind = TimeKind.UNKNOWN if bound.statement.ctes else TimeKind.of(column.type)
-        return TimeColumn(sql=quote_name(column.name), text=field, kind=kind, type=column.type)
+        return TimeColumn(sql=quoted(column.name), text=field, kind=kind, type=column.type)
     parts = (
-        [part[0] or part[1] for part in _PART.findall(field)]
+        [part[0].replace("``", "`") or part[1] for part in _PART.findall(field)]
         if _PLAIN.fullmatch(field)
         else [field]
     )
@@ -164,7 +165,7 @@ def field_column(bound: BoundQuery, field: str) -> TimeColumn | None:
     if known and (len(parts) == 1 or find_column(columns or (), parts[0]) is None):
         return None
     return TimeColumn(
-        sql=".".join(quote_name(part) for part in parts),
+        sql=".".join(quoted(part) for part in parts),
         text=field,
         kind=TimeKind.UNKNOWN,
         type="unknown",
@@ -187,11 +188,6 @@ def _column_of(bound: BoundQuery, sql: str) -> Column | None:
 def find_column(columns: tuple[Column, ...], name: str) -> Column | None:
     """Return the column of a name, in any case, or None."""
     return next((column for column in columns if column.name.lower() == name.lower()), None)
-
-
-def quote_name(name: str) -> str:
-    """Return a name as Spark SQL text, in backticks where it needs them."""
-    return name if re.fullmatch(r"[A-Za-z_]\w*", name) else "`" + name.replace("`", "``") + "`"
 
 
 def nearest_columns(name: str, columns: tuple[Column, ...]) -> str:

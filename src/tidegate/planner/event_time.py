@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from tidegate.errors import ConfigError, QueryError, Span
+from tidegate.names import quoted
 from tidegate.plan.logical import Authority, EventTime, WatermarkSpec
 from tidegate.plan.settings import Settings, TimeMode
 from tidegate.plan.statement import BoundQuery, Column, WatermarkClause
@@ -23,7 +24,6 @@ from tidegate.plan.time_columns import (
     field_column,
     find_column,
     nearest_columns,
-    quote_name,
     written_column,
 )
 from tidegate.plan.windows import Count, Sliding, State
@@ -186,7 +186,7 @@ def _metadata_column(bound: BoundQuery, settings: Settings) -> tuple[TimeColumn,
 def _metadata_time(column: Column | None) -> TimeColumn:
     assert column is not None, "a metadata column is looked up by a name that is there"
     return TimeColumn(
-        sql=quote_name(column.name),
+        sql=quoted(column.name),
         text=column.name,
         kind=TimeKind.of(column.type),
         type=column.type,
@@ -209,7 +209,7 @@ def _processing_time(bound: BoundQuery, settings: Settings) -> EventTime:
     times = [
         c.name for c in bound.source.columns or () if TimeKind.of(c.type) in TimeKind.instants()
     ]
-    example = quote_name(times[0]) if times else "ts"
+    example = quoted(times[0]) if times else "ts"
     if statement.watermark is not None:
         raise QueryError(
             "WATERMARK needs an event time, and neither the statement, event_time_field nor the "

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidegate.frontend.guards import guard, guard_argument, guard_from, type_of_expression
+from tidegate.names import path
 from tidegate.plan.aggregates.types import aggregate_type
 from tidegate.plan.guarded import Guarded, in_words
 from tidegate.plan.prepared import prepared_columns
@@ -48,7 +49,7 @@ def with_guards(plan: PhysicalPlan, found: Mapping[str, str | None] | None = Non
     """
     if plan.settings.error_policy is ErrorPolicy.FAIL:
         return plan
-    types = {**_types(plan), **(found or {})}
+    types = {**_types(plan), **{path(name): kind for name, kind in (found or {}).items()}}
     functions: dict[str, list[str]] = defaultdict(list)
     filters: dict[str, set[str | None]] = defaultdict(set)
     for aggregate in plan.query.aggregates:
@@ -130,7 +131,7 @@ def _words(plan: PhysicalPlan) -> dict[str, str]:
 
 
 def _types(plan: PhysicalPlan) -> dict[str, str | None]:
-    """The types of columns by their names, and by the names of their tables before them.
+    """The types of columns by their ``path``, with and without the name of their table.
 
     Behind a WITH clause or a subquery the names may mean other things: none is known there.
     """
@@ -140,8 +141,11 @@ def _types(plan: PhysicalPlan) -> dict[str, str | None]:
     relations: list[Relation] = [plan.query.source, *plan.query.tables]
     columns = [(each.name, column) for each in relations for column in each.columns or ()]
     times = Counter(column.name.lower() for _, column in columns)
-    bare = {column.name: column.type for _, column in columns if times[column.name.lower()] == 1}
-    return {**bare, **{f"{name}.{column.name}": column.type for name, column in columns}}
+    bare = [column for _, column in columns if times[column.name.lower()] == 1]
+    return {
+        **{path(column.name): column.type for column in bare},
+        **{path(name, column.name): column.type for name, column in columns},
+    }
 
 
 def is_derived(plan: PhysicalPlan) -> bool:

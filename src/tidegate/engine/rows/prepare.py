@@ -101,33 +101,20 @@ def prepare(
         keep_rows: whether side output needs the original rows.
     """
     columns = [f"{sql} AS {name}" for name, sql in guarded_columns(plan).items()]
-    statement = plan.query.statement
-    # Behind a WITH clause or a subquery the stream's own columns are gone: there the row that is
-    # kept is the one of the FROM clause.
-    behind = bool(statement.ctes) or statement.relation.lstrip().startswith("(")
     if keep_rows:
-        columns.append(f"struct(*) AS {ROW}" if behind else ROW)
+        columns.append(f"struct({plan.query.original_row}) AS {ROW}")
     views = {name: f"_tidegate_{uuid4().hex}" for name in sources}
-    named = [
-        f"`{name}` AS (SELECT *"
-        + (
-            f", struct(*) AS {ROW}"
-            if keep_rows and not behind and name == plan.query.source.name
-            else ""
-        )
-        + f" FROM {view})"
-        for name, view in views.items()
-    ]
+    named = ", ".join(f"`{name}` AS (SELECT * FROM {view})" for name, view in views.items())
+    statement = plan.query.statement
     ctes, relation = plan.safe_from or (statement.ctes, statement.relation)
-    if ctes:
-        named.append(ctes.strip()[len("WITH ") :])
+    selected = f"SELECT {_hint(plan)} {', '.join(columns)} FROM {relation}"
+    # The statement's own WITH clause stands inside, where it may name a query as a source is named.
+    text = f"WITH {named} SELECT * FROM ({ctes} {selected})" if ctes else f"WITH {named} {selected}"
     spark = next(iter(sources.values())).sparkSession
     try:
         for name, view in views.items():
             sources[name].createOrReplaceTempView(view)
-        return spark.sql(
-            f"WITH {', '.join(named)} SELECT {_hint(plan)} {', '.join(columns)} FROM {relation}"
-        )
+        return spark.sql(text)
     finally:
         for view in views.values():
             spark.catalog.dropTempView(view)

@@ -15,7 +15,7 @@ from tidegate.errors import QueryError, Span
 from tidegate.frontend.binding.clauses import Clause
 from tidegate.frontend.binding.extract_aggregates import Cutter
 from tidegate.frontend.binding.functions import known_functions
-from tidegate.frontend.binding.joins import joined_tables
+from tidegate.frontend.binding.joins import joined_tables, original_row
 from tidegate.frontend.binding.projection import cut
 from tidegate.frontend.binding.queries import Context, check, enter
 from tidegate.frontend.binding.scope import Scope, find_relation
@@ -68,6 +68,7 @@ def bind(
         limit=statement.limit,
         star=parts.star,
         joined=joined_tables(reading.select, reading.stream.name),
+        original_row=original_row(reading.select, reading.stream.name),
         functions=tuple(functions),
     )
 

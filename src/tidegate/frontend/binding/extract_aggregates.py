@@ -17,11 +17,13 @@ from tidegate.frontend.binding.functions import (
     Functions,
     is_unit_word,
     is_window_function,
+    variable_name,
 )
-from tidegate.frontend.binding.scope import Scope, quoted
+from tidegate.frontend.binding.scope import Scope
 from tidegate.frontend.grammar.nodes import place_of, span_of
 from tidegate.frontend.grammar.source import Source, subtree
 from tidegate.frontend.refusal import Refusal
+from tidegate.names import path, quoted
 from tidegate.plan.statement import Aggregate, Argument, Expression, Key
 
 # Returns the text of the select item that a column's name means in a clause, or None.
@@ -98,9 +100,10 @@ class Cutter:
         """
 
         def replace(each: exp.Expr) -> str | None:
-            if is_window_function(each):
-                return WINDOW_FUNCTIONS[each.name.lower()]
-            if isinstance(each, exp.Column) and not is_unit_word(each):
+            fixed = self._fixed(each)
+            if fixed is not None:
+                return fixed
+            if isinstance(each, exp.Column):
                 return self._grouped_column(each, alias_text)
             if isinstance(each, exp.Query):
                 raise Refusal(
@@ -108,8 +111,6 @@ class Cutter:
                     span_of(each),
                     "Join the table in FROM instead.",
                 )
-            if is_unit_word(each):
-                return self.source.slice(each)
             if isinstance(each, _NO_VALUES) or place_of(each) is None:
                 return None
             key = self._key_of(each)
@@ -124,20 +125,27 @@ class Cutter:
         """Return the text of an expression over row values and the window."""
 
         def replace(each: exp.Expr) -> str | None:
-            if is_window_function(each):
-                return WINDOW_FUNCTIONS[each.name.lower()]
-            if isinstance(each, exp.Column) and not is_unit_word(each):
+            fixed = self._fixed(each)
+            if fixed is not None:
+                return fixed
+            if isinstance(each, exp.Column):
                 text = alias_text(each)
                 return text if text is not None else self.argument(each).name
             if isinstance(each, exp.Query):
                 return self.argument(each).name
-            if is_unit_word(each):
-                return self.source.slice(each)
             if self._is_row_value(each, alias_text):
                 return self.argument(each).name
             return None
 
         return self.source.rewrite(node, lambda each: self._as_field(each, replace(each)))
+
+    def _fixed(self, node: exp.Expr) -> str | None:
+        """Return the text of what needs no column: a window's function, a unit, a variable."""
+        if is_window_function(node):
+            return WINDOW_FUNCTIONS[node.name.lower()]
+        if is_unit_word(node):
+            return self.source.slice(node)
+        return variable_name(node) if isinstance(node, exp.Identifier) else None
 
     def _as_field(self, node: exp.Expr, text: str | None) -> str | None:
         """Return what replaces a node; in ``struct(..)`` it keeps the name that Spark gives it."""
@@ -176,12 +184,13 @@ class Cutter:
         key = self._key_of(node)
         if key is not None:
             return key.name
-        if self.scope.resolve(node).is_call:
+        resolved = self.scope.resolve(node)
+        if resolved.is_call:
             return self.source.slice(node)
-        identity = self._identity(node) or ""
-        for canonical, key in self.keys.items():
-            if identity.startswith(f"{canonical}."):
-                fields = node.parts[canonical.count(".") - identity.count(".") :]
+        for end in range(len(resolved.parts) - 1, 1, -1):
+            key = self.keys.get(_IN_COLUMN + path(*resolved.parts[:end]))
+            if key is not None:
+                fields = node.parts[end - len(resolved.parts) :]
                 return ".".join([key.name, *(self.source.slice(part) for part in fields)])
         raise self._neither(node)
 
@@ -242,7 +251,7 @@ class Cutter:
             return _IN_COLUMN + self.scope.resolve(node).identity
         except Refusal:
             # An item of the select list, by its name; what is computed for a row cannot have it.
-            return f"{_IN_COLUMN}item.{node.name.lower()}"
+            return _IN_COLUMN + path("item", node.name)
 
     def _check_row_columns(self, node: exp.Expr) -> None:
         for each in subtree(node):

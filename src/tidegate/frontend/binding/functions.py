@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from tidegate.frontend.grammar.nodes import span_of
 from tidegate.frontend.refusal import Refusal
-from tidegate.names import suggestion
+from tidegate.names import quoted, suggestion
 from tidegate.plan.aggregates.planned import ACCUMULATORS, AGGREGATE_ALIASES
 from tidegate.plan.aggregates.registry import registered_accumulators
 from tidegate.plan.statement import UserFunction
@@ -75,6 +75,26 @@ def known_functions(own: Iterable[UserFunction] = ()) -> Functions:
 def is_window_function(node: exp.Expr) -> bool:
     """Whether a node is the call of ``window_start()`` or one like it."""
     return isinstance(node, exp.Anonymous) and node.name.lower() in WINDOW_FUNCTIONS
+
+
+def variable_name(node: exp.Identifier) -> str | None:
+    """Return what replaces the variable of a lambda over a closed window, None: it may stay.
+
+    Our names begin with ``_``, so variables that do get another name.
+    """
+    is_field = isinstance(node.parent, exp.Dot) and node.arg_key == "expression"
+    if is_field or not node.name.startswith("_"):
+        return None
+    above: exp.Expr | None = node.parent
+    while above is not None:
+        if isinstance(above, exp.Lambda) and node.name.lower() in _variables(above):
+            return quoted(f"variable{node.name.lower()}")
+        above = above.parent
+    return None
+
+
+def _variables(node: exp.Lambda) -> list[str]:
+    return [each.name.lower() for each in node.expressions]
 
 
 def is_unit_word(node: exp.Expr) -> bool:

@@ -1,12 +1,11 @@
-"""The names by which FROM knows the tables that it joins to the stream."""
+"""The names by which FROM knows the stream and the tables that it joins to it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 from sqlglot import exp
 
-from tidegate.frontend.reading.parse import table_name
+from tidegate.frontend.reading.parse import cte_of, table_name
+from tidegate.names import quoted
 
 
 def joined_tables(select: exp.Select, stream: str) -> tuple[str, ...]:
@@ -16,30 +15,38 @@ def joined_tables(select: exp.Select, stream: str) -> tuple[str, ...]:
         select: the statement.
         stream: the name of the stream.
     """
-    with_ = select.args.get("with_")
-    ctes: dict[str, frozenset[str]] = {}
-    for cte in with_.expressions if with_ is not None else []:
-        ctes[cte.alias.lower()] = _read(cte.this, ctes)
+    relations = _relations(select)
+    if len(relations) == 1:
+        return ()
+    reads = [(each.alias_or_name, _read_by(each)) for each in relations]
+    return tuple(name for name, read in reads if read and stream.lower() not in read)
+
+
+def original_row(select: exp.Select, stream: str) -> str:
+    """Return what stands for all columns of the row of the stream, e.g. ``s.*``.
+
+    Behind a WITH clause or a subquery these are the columns that it gives.
+    """
+    for relation in _relations(select):
+        name = relation.alias_or_name
+        if name and stream.lower() in _read_by(relation):
+            return f"{quoted(name)}.*"
+    return "*"
+
+
+def _relations(select: exp.Select) -> list[exp.Expr]:
     first = select.args["from_"].this
     joins = [*(first.args.get("joins") or []), *(select.args.get("joins") or [])]
-    if not joins:
-        return ()
-    # A first table has its joins below it, so it is looked up by its name alone.
-    reads = {first.alias_or_name: _read_by(first, ctes)}
-    reads |= {join.this.alias_or_name: _read_by(join.this, ctes) for join in joins}
-    return tuple(name for name, read in reads.items() if read and stream.lower() not in read)
+    return [first, *(join.this for join in joins)]
 
 
-def _read_by(relation: exp.Expr, ctes: Mapping[str, frozenset[str]]) -> frozenset[str]:
+def _read_by(relation: exp.Expr) -> frozenset[str]:
+    """The names of what a relation of FROM reads; those joined to a first table stand below it."""
     if isinstance(relation, exp.Table):
-        return _meant([relation], ctes)
-    return _read(relation, ctes)
+        return _meant(relation)
+    return frozenset().union(*(_meant(table) for table in relation.find_all(exp.Table)))
 
 
-def _read(query: exp.Expr, ctes: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    return _meant(query.find_all(exp.Table), ctes)
-
-
-def _meant(tables: Iterable[exp.Table], ctes: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    names = (table_name(table).lower() for table in tables)
-    return frozenset().union(*(ctes.get(name, {name}) for name in names))
+def _meant(table: exp.Table) -> frozenset[str]:
+    cte = cte_of(table)
+    return frozenset({table_name(table).lower()}) if cte is None else _read_by(cte.this)

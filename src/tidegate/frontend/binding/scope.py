@@ -11,7 +11,7 @@ from sqlglot.errors import ParseError
 from tidegate.errors import Span
 from tidegate.frontend.grammar.nodes import span_of
 from tidegate.frontend.refusal import Refusal
-from tidegate.names import listed, suggestion
+from tidegate.names import listed, path, quoted, suggestion
 from tidegate.plan.statement import Column, Relation
 
 # Words that Spark takes for a call where there is no column of that name.
@@ -37,18 +37,26 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
-    """A column that a name means: ``identity`` is one for all ways to write it.
+    """A column, or a field in one, that a name means.
 
-    A word that Spark takes for a call, such as ``user``, has its own name for an identity.
+    Attributes:
+        parts: the number of its table, its name and those of fields, in lower case: the same for
+            all ways to write it. A word that Spark takes for a call, such as ``user``, has itself.
+        column: the column; None: it is not known, or a field is meant.
     """
 
-    identity: str
+    parts: tuple[str, ...]
     column: Column | None
+
+    @property
+    def identity(self) -> str:
+        """The parts as one text."""
+        return path(*self.parts)
 
     @property
     def is_call(self) -> bool:
         """Whether Spark takes the word for a call."""
-        return self.identity in _LITERAL_FUNCTIONS
+        return len(self.parts) == 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +107,7 @@ class Scope:
         if self.parent is not None:
             return self.parent.resolve(node)
         if len(parts) == 1 and parts[0].lower() in _LITERAL_FUNCTIONS:
-            return Resolved(identity=parts[0].lower(), column=None)
+            return Resolved(parts=(parts[0].lower(),), column=None)
         raise self._missing(node, parts)
 
     def star(self, qualifier: str | None) -> tuple[StarColumn, ...] | None:
@@ -119,7 +127,9 @@ class Scope:
                 is_shared = qualifier is None and name in self.shared
                 prefix = f"{quoted(table.name)}." if len(self.tables) > 1 and not is_shared else ""
                 found = StarColumn(
-                    name=column.name, sql=prefix + quoted(column.name), identity=f"{index}.{name}"
+                    name=column.name,
+                    sql=prefix + quoted(column.name),
+                    identity=path(str(index), name),
                 )
                 if is_shared:
                     shared.setdefault(name, found)
@@ -163,8 +173,8 @@ class Scope:
     ) -> Resolved:
         if column is not None:
             _check_fields(node, column, parts[1:])
-        identity = ".".join([str(index), *(part.lower() for part in parts)])
-        return Resolved(identity=identity, column=column if len(parts) == 1 else None)
+        names = (str(index), *(part.lower() for part in parts))
+        return Resolved(parts=names, column=column if len(parts) == 1 else None)
 
     def _missing(self, node: exp.Column, parts: list[str]) -> Refusal:
         names = [table.name for table in self.tables]
@@ -179,11 +189,6 @@ class Scope:
                 ),
             )
         return _no_column(node, parts[0], self.column_names(), listed(names))
-
-
-def quoted(name: str) -> str:
-    """Return a column's name as SQL text, in backticks where it needs them."""
-    return name if name.isidentifier() and name.isascii() else "`" + name.replace("`", "``") + "`"
 
 
 def alias_columns(node: exp.Expr) -> tuple[Column, ...] | None:

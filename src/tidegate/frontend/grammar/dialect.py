@@ -6,7 +6,8 @@ with, and every node learns where it stands.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from itertools import pairwise
 from typing import Any, ClassVar
 
 from sqlglot import Token, TokenType, exp
@@ -19,6 +20,7 @@ from tidegate.frontend.grammar.nodes import (
     EmitClause,
     OnClause,
     StreamOver,
+    UnsignedShift,
     WatermarkClause,
     WindowClause,
     WindowParameter,
@@ -52,6 +54,19 @@ _CALLS_WITH_A_GRAMMAR = (
 )
 
 
+# Operators on bits, the loosest first, and shifts, the longest first.
+_BITS: tuple[tuple[TokenType, type[exp.Binary]], ...] = (
+    (TokenType.PIPE, exp.BitwiseOr),
+    (TokenType.CARET, exp.BitwiseXor),
+    (TokenType.AMP, exp.BitwiseAnd),
+)
+_SHIFTS: tuple[tuple[str, type[exp.Binary]], ...] = (
+    (">>>", UnsignedShift),
+    (">>", exp.BitwiseRightShift),
+    ("<<", exp.BitwiseLeftShift),
+)
+
+
 class StreamParser(MarkingParser):
     """Spark's grammar with windows over streams."""
 
@@ -70,6 +85,12 @@ class StreamParser(MarkingParser):
         TokenType.WINDOW
     }
 
+    # To Spark || binds like +.
+    TERM: ClassVar[dict[TokenType, type[exp.Binary]]] = {
+        **SparkParser.TERM,
+        TokenType.DPIPE: exp.DPipe,
+    }
+
     def _warn_unsupported(self) -> None:
         """Say nothing: statements that are not SELECT are refused with a message of their own."""
 
@@ -84,6 +105,48 @@ class StreamParser(MarkingParser):
         if check_func and self._next.token_type != TokenType.STRING:
             return None
         return super()._parse_types(check_func, schema, allow_identifiers, with_collation)
+
+    def _parse_bitwise(self) -> exp.Expr | None:
+        """Parse operators on bits: shifts bind closer than &, then come ^ and |."""
+        return self._parse_bits(_BITS)
+
+    def _parse_bits(self, levels: Sequence[tuple[TokenType, type[exp.Binary]]]) -> exp.Expr | None:
+        if not levels:
+            return self._parse_shift()
+        (sign, kind), *closer = levels
+        this = self._parse_bits(closer)
+        while self._match(sign):
+            this = self.expression(kind(this=this, expression=self._parse_bits(closer)))
+        return this
+
+    def _parse_shift(self) -> exp.Expr | None:
+        this = self._parse_term()
+        while (shift := self._shift_ahead()) is not None:
+            signs, kind = shift
+            self._advance(len(signs))
+            this = self.expression(kind(this=this, expression=self._parse_term()))
+        return this
+
+    def _shift_ahead(self) -> tuple[str, type[exp.Binary]] | None:
+        """The shift that is written here: the tokens of its signs touch each other."""
+        for signs, kind in _SHIFTS:
+            tokens = [self._peek(ahead) for ahead in range(len(signs))]
+            touch = all(b.start == a.end + 1 for a, b in pairwise(tokens))
+            if touch and "".join(each.text for each in tokens) == signs:
+                return signs, kind
+        return None
+
+    def _replace_lambda(self, node: exp.Expr | None, expressions: list[exp.Expr]) -> Any:  # noqa: ANN401
+        """Turn columns of a body into the variables that they are, whatever their case."""
+        variables = {each.name.lower() for each in expressions}
+        for column in node.find_all(exp.Column) if node is not None else ():
+            if column.parts[0].name.lower() in variables:
+                variable = column.to_dot() if column.table else column.this
+                if column is node:
+                    node = variable
+                else:
+                    column.replace(variable)
+        return node
 
     def _parse_query_modifiers(self, this: Any) -> Any:  # noqa: ANN401
         this = super()._parse_query_modifiers(this)

@@ -20,6 +20,12 @@ class StreamOver(exp.Expression):
     arg_types = {"this": True, "partition_by": False, "when": False}  # noqa: RUF012
 
 
+class UnsignedShift(exp.Expression, exp.Binary):
+    """``this >>> expression``."""
+
+    arg_types = {"this": True, "expression": True}  # noqa: RUF012
+
+
 class WindowParameter(exp.Expression):
     """``NAME expression`` in a WINDOW or WATERMARK clause; ``this`` is the name, or ''."""
 

@@ -18,6 +18,7 @@ from tidegate.frontend.grammar.dialect import StreamDialect, StreamParser
 from tidegate.frontend.grammar.marks import SyntaxRefusal
 from tidegate.frontend.grammar.nodes import span_of
 from tidegate.frontend.refusal import Refusal
+from tidegate.names import path
 from tidegate.plan.statement import Expression
 
 _OPENING = {TokenType.L_PAREN: "(", TokenType.L_BRACKET: "[", TokenType.L_BRACE: "{"}
@@ -57,8 +58,8 @@ class Source:
     def canonical(self, node: exp.Expr, column_name: Callable[[exp.Expr], str | None]) -> str:
         """Return a text that two expressions share only when they are written alike.
 
-        Case (outside of strings), white space, comments, backticks and, through ``column_name``,
-        how a column is qualified make no difference.
+        Case (outside of strings), white space, comments, backticks around a plain word and, through
+        ``column_name``, how a column is qualified make no difference.
         """
         span = span_of(node)
         columns = sorted(_replacements(node, column_name), key=lambda found: found[0].start)
@@ -73,14 +74,7 @@ class Source:
                 position = place.end
                 continue
             text = self.text[token.start : token.end + 1]
-            is_text = token.token_type in (TokenType.STRING, TokenType.RAW_STRING)
-            words.append(
-                text
-                if is_text
-                else token.text.lower()
-                if token.token_type == TokenType.IDENTIFIER
-                else text.lower()
-            )
+            words.append(_canonical_word(token, text))
             position = token.end + 1
         return " ".join(words)
 
@@ -137,6 +131,15 @@ def subtree(node: exp.Expr, *, into_queries: bool = False) -> Iterator[exp.Expr]
 def in_brackets(text: str) -> str:
     """Return an expression so that it can stand anywhere in another one."""
     return text if _ATOM.fullmatch(text) else f"({text})"
+
+
+def _canonical_word(token: Token, text: str) -> str:
+    match token.token_type:
+        case TokenType.STRING | TokenType.RAW_STRING:
+            return text
+        case TokenType.IDENTIFIER:
+            return path(token.text)
+    return text.lower()
 
 
 def _replacements(node: exp.Expr, replace: Replace) -> Iterator[tuple[Span, str]]:

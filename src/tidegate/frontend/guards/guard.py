@@ -37,6 +37,7 @@ from tidegate.frontend.guards.parts import Part, all_faults
 from tidegate.frontend.guards.queries import guarded_query
 from tidegate.frontend.guards.rules import RULES
 from tidegate.frontend.guards.types import BIGINT, BOOLEAN, DOUBLE, SqlType, read_type
+from tidegate.names import path
 from tidegate.plan.guarded import Guarded, error_literal
 
 # Aggregates that cast text, after aliases are resolved, by the type that they cast it to.
@@ -58,8 +59,8 @@ def guard(text: str, columns: Mapping[str, str | None], tables: Tables | None = 
 
     Args:
         text: one Spark SQL expression over ``columns``.
-        columns: types (DDL, or as Spark calls them) by name, with or without the name of a table;
-            a column that is not there, or is None, has a type that is not known.
+        columns: types (DDL, or as Spark calls them) by ``path``, with or without the name of a
+            table; a column that is not there, or is None, has a type that is not known.
         tables: types of columns by table and name, for subqueries; what fails in one is NULL.
 
     >>> guard("total / parts", {"total": "BIGINT", "parts": "BIGINT"}).safe
@@ -138,7 +139,10 @@ def _guarding(source: Source, columns: Mapping[str, str | None], tables: Tables)
         columns=_types(columns),
         rules=RULES,
         query=guarded_query,
-        tables={name.lower(): _types(each) for name, each in tables.items()},
+        tables={
+            name.lower(): _types({path(column): kind for column, kind in each.items()})
+            for name, each in tables.items()
+        },
     )
 
 

@@ -28,10 +28,10 @@ class Guarding:
 
     Attributes:
         source: its text and tree.
-        columns: types by name in lower case.
+        columns: types by ``path``.
         rules: what is done with each kind of node; other nodes stay as they are.
         names: types of the variables of the lambdas around.
-        tables: types of columns by table and name in lower case, for the queries inside.
+        tables: types of columns by ``path`` and by table, for the queries inside.
         query: how a query inside is guarded.
     """
 

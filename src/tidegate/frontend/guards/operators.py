@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from tidegate.frontend.grammar.nodes import span_of
+from tidegate.frontend.grammar.nodes import UnsignedShift, span_of
 from tidegate.frontend.grammar.source import subtree
 from tidegate.frontend.guards.arms import faults_until
 from tidegate.frontend.guards.calls import as_wanted
@@ -94,7 +94,7 @@ def _bits(guarding: Guarding, node: exp.Expr) -> Part:
     kinds = [part.type for part in parts]
     if any(kind is None or kind.is_text for kind in kinds):
         return guarding.netted(node, None, all_faults(parts), INVALID_CAST)
-    shift = isinstance(node, exp.BitwiseLeftShift | exp.BitwiseRightShift)
+    shift = isinstance(node, exp.BitwiseLeftShift | exp.BitwiseRightShift | UnsignedShift)
     return guarding.kept(node, parts, kinds[0] if shift else common_type(kinds), strict=True)
 
 
@@ -188,6 +188,7 @@ OPERATORS: dict[type[exp.Expr], Rule] = {
             exp.BitwiseNot,
             exp.BitwiseLeftShift,
             exp.BitwiseRightShift,
+            UnsignedShift,
         ),
         _bits,
     ),

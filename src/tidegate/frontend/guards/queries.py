@@ -20,6 +20,7 @@ from tidegate.frontend.grammar.source import subtree
 from tidegate.frontend.guards.guarding import Columns, Guarding
 from tidegate.frontend.guards.parts import Part
 from tidegate.frontend.guards.types import SqlType
+from tidegate.names import is_path, path
 
 
 def guarded_query(guarding: Guarding, query: exp.Expr, *, correlated: bool = True) -> str:
@@ -65,11 +66,11 @@ class _Rewriting:
         given: dict[str, SqlType | None] = {}
         for item in select.expressions:
             if isinstance(item, exp.Star):
-                given |= {name: kind for name, kind in columns.items() if "." not in name}
+                given |= {name: kind for name, kind in columns.items() if not is_path(name)}
             elif isinstance(item, exp.Alias):
-                given[item.alias.lower()] = self._write(inside, item.this).type
+                given[path(item.alias)] = self._write(inside, item.this).type
             elif isinstance(item, exp.Column):
-                given[item.name.lower()] = inside.part(item).type
+                given[path(item.name)] = inside.part(item).type
             # Any other is named by its text, so it stays as it is.
         for node in _clauses(select):
             self._write(inside, node)
@@ -91,7 +92,7 @@ class _Rewriting:
                     columns = self.query(guarding, relation)
                 case _:
                     columns = {}
-            alias = relation.alias_or_name.lower()
+            alias = path(relation.alias_or_name)
             for name, kind in columns.items():
                 known[f"{alias}.{name}"] = kind
                 known[name] = None if name in known else kind
@@ -121,7 +122,7 @@ def _clauses(select: exp.Select) -> Iterator[exp.Expr]:
 def _is_known(node: exp.Expr, columns: Columns) -> bool:
     """Whether the types of all columns of an expression are known."""
     return all(
-        columns.get(".".join(part.name.lower() for part in each.parts)) is not None
+        columns.get(path(*(part.name for part in each.parts))) is not None
         for each in subtree(node)
         if isinstance(each, exp.Column)
     )

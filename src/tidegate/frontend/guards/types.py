@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
+from tidegate.names import path
 from tidegate.plan.aggregates.planned import NUMBER_SYNONYMS
 
 # Whole numbers: the digits that every value of a type has at most, and the least value.
@@ -197,14 +198,13 @@ def column_type(parts: Sequence[str], columns: Mapping[str, SqlType | None]) -> 
 
     Args:
         parts: the name as written, e.g. ``t, a, x`` for the field x of the column a of t.
-        columns: types by name in lower case, with or without the name of the table.
+        columns: types by their ``path``, with or without the name of the table.
     """
-    names = [part.lower() for part in parts]
     for start, end in ((0, 2), (0, 1), (1, 2)):
-        name = ".".join(names[start:end])
-        if end <= len(names) and name in columns:
+        name = path(*parts[start:end])
+        if end <= len(parts) and name in columns:
             found = columns[name]
-            for field in names[end:]:
+            for field in parts[end:]:
                 found = None if found is None else found.field(field)
             return found
     return None

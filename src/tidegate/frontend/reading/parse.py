@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from sqlglot import exp
 
@@ -116,7 +115,7 @@ def streams_of(select: exp.Expr) -> list[Expression]:
     """Return the names of streams and tables that are read (no CTEs), in the text's order."""
     names = []
     for table in select.find_all(exp.Table):
-        if isinstance(table.this, exp.Identifier) and not _is_cte(table):
+        if isinstance(table.this, exp.Identifier) and cte_of(table) is None:
             span = Span(span_of(table.parts[0]).start, span_of(table.parts[-1]).end)
             names.append(Expression(sql=table_name(table), span=span))
     return sorted(names, key=lambda each: each.span.start)
@@ -127,23 +126,29 @@ def table_name(table: exp.Table) -> str:
     return ".".join(part.name for part in table.parts)
 
 
-def _is_cte(table: exp.Table) -> bool:
-    """Whether a table is a CTE; inside of its own definition a CTE's name means something else."""
+def cte_of(table: exp.Table) -> exp.CTE | None:
+    """Return the definition in a WITH clause that the name of a table means, or None.
+
+    A definition sees those before it and those of the queries around, not itself.
+    """
     name = table_name(table).lower()
-    inside = {cte.alias.lower() for cte in _ancestors(table) if isinstance(cte, exp.CTE)}
-    return name not in inside and any(
-        cte.alias.lower() == name
-        for query in _ancestors(table)
-        if (with_ := query.args.get("with_")) is not None
-        for cte in with_.expressions
-    )
+    node: exp.Expr | None = table.parent
+    within: exp.Expr = table
+    while node is not None:
+        with_ = node if isinstance(node, exp.With) else node.args.get("with_")
+        if isinstance(with_, exp.With) and within is not with_:
+            for cte in reversed(_visible(with_, within)):
+                if cte.alias.lower() == name:
+                    return cte
+        within, node = node, node.parent
+    return None
 
 
-def _ancestors(node: exp.Expr) -> Iterator[exp.Expr]:
-    above = node.parent
-    while above is not None:
-        yield above
-        above = above.parent
+def _visible(with_: exp.With, within: exp.Expr) -> list[exp.CTE]:
+    """The definitions that can be named from one of them, or from the query behind them."""
+    every = list(with_.expressions)
+    place = next((i for i, cte in enumerate(every) if cte is within), len(every))
+    return every[:place]
 
 
 def order_nodes(select: exp.Select) -> list[exp.Ordered]:
