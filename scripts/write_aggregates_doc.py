@@ -27,19 +27,19 @@ HEAD = """\
 
 <!-- Written by scripts/write_aggregates_doc.py from plan/aggregates/table.py. -->
 
-Every aggregate of Spark SQL works in a query. Those below are *accumulators*: a batch turns its
-rows into a small state for each group, states are merged, and the value is made when the window
-closes. Any other aggregate (and any of these called in a way that is not listed) has no merge: the
-rows of its window are kept until it closes. `EXPLAIN` says which it is.
+Every aggregate of Spark SQL works in a query. The ones below are *accumulators*: each batch
+aggregates its rows to a small state per group, states are merged, and the value is computed when
+the window closes. For any other aggregate, and for calls of these in a form that is not listed, the
+rows of the window are kept until it closes. EXPLAIN shows which applies.
 
 - The value has the type that Spark gives the call.
-- A sum that leaves its range is NULL, and so is `corr` with a constant; neither stops the query.
-- `FILTER (WHERE ..)` works on every aggregate. A group that it empties is still a group.
-- Equal parts are kept once: `avg(x)` and `sum(x)` share a sum where x is a column whose declared
-  type is not BIGINT, `stddev(x)` and `var_pop(x)` share all they keep.
-- Where the order of rows counts (`first`, `last`, `any_value`, `collect_list`, ties of `min_by` and
-  `max_by`), it is event time, then arrival.
-- An argument called constant below must be one.
+- A sum out of its type's range is NULL, and so is `corr` with a constant; neither stops the query.
+- `FILTER (WHERE ..)` works on every aggregate. A group whose rows it all removes still has a result.
+- Equal parts of states are stored once: `avg(x)` and `sum(x)` share a sum if x is a column whose
+  declared type is not BIGINT; `stddev(x)` and `var_pop(x)` share their whole state.
+- If the order of rows matters (`first`, `last`, `any_value`, `collect_list`, ties of `min_by` and
+  `max_by`), rows are ordered by event time, then arrival.
+- Arguments listed below as constant must be constants.
 """
 
 OWN = """
@@ -54,12 +54,17 @@ tg.register_accumulator(
 )
 ```
 
-`update` aggregates rows: `{x}`, `{y}` and `{z}` are the arguments, `{args}` all of them, `{row}`
-one value of all of them (NULL when one is), `{time}` the row's time in microseconds, `{order}` a
-STRUCT that orders rows by time and arrival, and `{filter}` the FILTER clause, which follows every
-aggregate function. `merge` aggregates the states `{p}` into one of the same type; `evaluate` makes
-the value of the merged state `{v}`. All three are Spark SQL. Spark is asked for them when a query
-starts, and a text that it refuses is named. Merging must not depend on how the rows were split.
+All three texts are Spark SQL:
+
+- `update` aggregates rows to a state. `{x}`, `{y}` and `{z}` are the arguments, `{args}` all of
+  them, `{row}` a single value of all of them (NULL if one is NULL), `{time}` the row's time in
+  microseconds, `{order}` a STRUCT that orders rows by time and arrival, and `{filter}` the FILTER
+  clause; write it after every aggregate function.
+- `merge` aggregates states `{p}` to one state of the same type. The result must not depend on how
+  the rows were split.
+- `evaluate` computes the value from the merged state `{v}`.
+
+Spark checks the texts when a query starts; the error names a text that it refuses.
 """
 
 
@@ -87,14 +92,14 @@ def page() -> str:
         HEAD,
         "\n## The table\n\n",
         *_table([*plain, *ignoring, *distinct]),
-        "\nWhere the argument is a column whose type is declared, these are cheaper. A DECIMAL "
+        "\nIf the argument is a column with a declared type, these cheaper forms are used. A DECIMAL "
         "here has up to 28 digits, a WIDE DECIMAL more.\n\n",
         *_table(typed),
         "\n## Other names\n\n| name | means |\n|---|---|\n",
         *(f"| `{alias}` | `{name}` |\n" for alias, name in sorted(AGGREGATE_ALIASES.items())),
         OWN,
-        "\n## The texts\n\nWhat Spark is asked, for each call above; in `merge`, `{p}` is the "
-        "column itself.\n",
+        "\n## The texts\n\nThe Spark SQL that runs for each call above; in `merge`, `{p}` is the column "
+        "of the state.\n",
         *(_texts(call, entry) for call, entry in [*plain, *ignoring, *distinct, *typed]),
     ]
     return "".join(sections)
