@@ -34,7 +34,7 @@ rows of the window are kept until it closes. EXPLAIN shows which applies.
 
 - The value has the type that Spark gives the call.
 - A sum out of its type's range is NULL, and so is `corr` with a constant; neither stops the query.
-- `FILTER (WHERE ..)` works on every aggregate. A group whose rows it all removes still has a result.
+- `FILTER (WHERE ..)` works on every aggregate. A group has a result even if it removes all rows.
 - Equal parts of states are stored once: `avg(x)` and `sum(x)` share a sum if x is a column whose
   declared type is not BIGINT; `stddev(x)` and `var_pop(x)` share their whole state.
 - If the order of rows matters (`first`, `last`, `any_value`, `collect_list`, ties of `min_by` and
@@ -92,14 +92,14 @@ def page() -> str:
         HEAD,
         "\n## The table\n\n",
         *_table([*plain, *ignoring, *distinct]),
-        "\nIf the argument is a column with a declared type, these cheaper forms are used. A DECIMAL "
-        "here has up to 28 digits, a WIDE DECIMAL more.\n\n",
+        "\nIf the argument is a column with a declared type, these cheaper forms are used. A DECIMAL"
+        " here has up to 28 digits, a WIDE DECIMAL more.\n\n",
         *_table(typed),
         "\n## Other names\n\n| name | means |\n|---|---|\n",
         *(f"| `{alias}` | `{name}` |\n" for alias, name in sorted(AGGREGATE_ALIASES.items())),
         OWN,
-        "\n## The texts\n\nThe Spark SQL that runs for each call above; in `merge`, `{p}` is the column "
-        "of the state.\n",
+        "\n## The texts\n\nThe Spark SQL that runs for each call above; in `merge`, `{p}` is the"
+        " column of the state.\n",
         *(_texts(call, entry) for call, entry in [*plain, *ignoring, *distinct, *typed]),
     ]
     return "".join(sections)
