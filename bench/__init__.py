@@ -1,1 +1,1 @@
-"""Benchmarks: Tidegate beside Spark's own operator and the plain batch job, in one run."""
+"""Benchmarks: Tidegate against Spark's own operator and the plain batch job, in one run."""

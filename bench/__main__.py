@@ -1,4 +1,4 @@
-"""``python -m bench [NAME ..] [--rows N] [--rounds N]``: run benchmarks and print what they say."""
+"""``python -m bench [NAME ..] [--rows N] [--rounds N]``: run benchmarks and print results."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BENCHES: dict[str, Callable[[Harness], Report]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the named benchmarks, or all; returns 1 when one broke or answers differ."""
+    """Run the named benchmarks, or all; return 1 if one failed or results differ."""
     options = _parse(arguments)
     scratch = Path(tempfile.mkdtemp(prefix="tidegate-bench-"))
     harness = Harness(rounds=options.rounds, rows=options.rows, scratch=scratch)
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(name: str, harness: Harness) -> Report | None:
-    """The report, or None when the benchmark broke: the others are still worth running."""
+    """Return the report, or None if the benchmark failed, so that the others still run."""
     progress(f"{name} ..")
     try:
         return BENCHES[name](harness)

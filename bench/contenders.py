@@ -1,7 +1,7 @@
-"""Who is compared: one question about windows, answered by Tidegate, Spark streaming, Spark batch.
+"""The contenders: Tidegate, Spark streaming and Spark batch answer the same question.
 
-A contender is a function that answers the question into Parquet files and returns the durations of
-its batches; add one to ``CONTENDERS`` and it can take part. All write the question's columns.
+A contender is a function that writes the answer, with the question's columns, to Parquet files and
+returns the durations of its batches. Register new ones in ``CONTENDERS``.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ AGGREGATES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is asked of a workload, in the words of each contender.
+    """A query over a workload, as each contender writes it.
 
-    ``sql`` is for Tidegate, over ``events``; ``ask`` makes the same of a DataFrame, streaming or
-    not. Both give ``columns``, among them ``e``, the window's end. ``lag`` is the watermark lag in
-    seconds, ``settings`` are further ones of Tidegate. ``changelog`` is whether Spark checkpoints
-    its state as changes or as snapshots: the one that serves it better on this question.
+    ``sql`` is for Tidegate, over ``events``; ``ask`` computes the same from a DataFrame, streaming
+    or not. Both yield ``columns``, including ``e``, the window's end. ``lag`` is the watermark lag
+    in seconds, ``settings`` are further settings of Tidegate. ``changelog``: Spark checkpoints its
+    state as a changelog instead of snapshots, because that is faster for this question.
     """
 
     name: str
@@ -51,10 +51,10 @@ class Question:
 def per_window_and_key(
     name: str, workload: Workload, *, sql: str, window: Callable[[], Column], lag: int = 5
 ) -> Question:
-    """The question for ``AGGREGATES`` per window and key.
+    """Return the question for ``AGGREGATES`` per window and key.
 
-    ``sql`` is the window in Tidegate's words (``tumblingwindow('ss', 10)``), ``window`` makes
-    Spark's column of it over ``ts``.
+    ``sql`` is the window for Tidegate (``tumblingwindow('ss', 10)``), ``window`` returns Spark's
+    column for it, over ``ts``.
     """
     aggregates = ", ".join(f"{text} AS {column}" for column, text in AGGREGATES.items())
 
@@ -82,7 +82,7 @@ def per_window_and_key(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paths:
-    """Where a contender reads and writes: all but ``source`` are fresh for every run."""
+    """Where a contender reads and writes; all folders but ``source`` are new in every run."""
 
     source: Path
     results: Path
@@ -93,7 +93,7 @@ Answer = Callable[["SparkSession", Question, Paths], list[float]]
 
 
 def tidegate(spark: SparkSession, question: Question, paths: Paths) -> list[float]:
-    """Tidegate: one query over all files. Returns the ms of each batch with rows."""
+    """Run one query of Tidegate over all files; return the ms of each batch with rows."""
     import tidegate as tg
     from tidegate.connectors.sinks import FileSink
 
@@ -113,8 +113,8 @@ def tidegate(spark: SparkSession, question: Question, paths: Paths) -> list[floa
 
 
 def spark_streaming(spark: SparkSession, question: Question, paths: Paths) -> list[float]:
-    """Spark's own streaming aggregation, append mode. Returns the ms of each batch with rows."""
-    # A query takes the session's setting with it when it starts.
+    """Run Spark's own streaming aggregation, append mode; return the ms of each batch with rows."""
+    # A query keeps the session's setting as of its start.
     spark.conf.set(CHANGELOG, str(question.changelog).lower())
     events = read_stream(spark, paths.source).withWatermark("ts", f"{question.lag} seconds")
     query = (
@@ -131,7 +131,7 @@ def spark_streaming(spark: SparkSession, question: Question, paths: Paths) -> li
 
 
 def spark_batch(spark: SparkSession, question: Question, paths: Paths) -> list[float]:
-    """The same GROUP BY as one batch job: the limit. It has no micro-batches, so no durations."""
+    """Run the same GROUP BY as one batch job: the limit. No micro-batches, so no durations."""
     question.ask(read_table(spark, paths.source)).write.parquet(str(paths.results))
     return []
 

@@ -1,4 +1,4 @@
-"""The cost of a small batch: 1,000 rows, one window closing in each, Parquet out."""
+"""The cost of a small batch: 1,000 rows, one window closes in each, Parquet output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WINDOW_SECONDS = 10
 
 
 def floor(harness: Harness) -> Report:
-    """Median duration of a batch (Spark's ``triggerExecution``), ours over Spark's own."""
+    """Compare the median duration of a batch (``triggerExecution``), ours over Spark's own."""
     batches = LEFT_OUT + 40
     question = replace(
         per_window_and_key(
@@ -60,7 +60,7 @@ def _window() -> Column:
 
 
 def _durations_ms(measurements: Measurements) -> list[float]:
-    """The batches with rows of all rounds, without the first ones of each."""
+    """Return the durations of batches with rows, without the first ones of each round."""
     return [ms for run in measurements.runs for ms in run.batches_ms[LEFT_OUT:]]
 
 

@@ -1,4 +1,4 @@
-"""What guards cost that never fire: expressions that could fail, guarded and as they are."""
+"""The cost of guards that never fire: expressions that could fail, with and without guards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AGGREGATES = {
 
 
 def guards(harness: Harness) -> Report:
-    """The policy ``side_output`` over ``fail``, time over time, on rows none of which fails."""
+    """Compare the times of the policies ``side_output`` and ``fail`` on rows that do not fail."""
     guarded = _question(harness)
     plain = replace(guarded, name="plain", settings={"error_policy": "fail"})
     measured = measure(
@@ -57,7 +57,7 @@ def _question(harness: Harness) -> Question:
     aggregates = ", ".join(f"{text} AS {column}" for column, text in AGGREGATES.items())
 
     def ask(rows: DataFrame) -> DataFrame:
-        raise AssertionError("only Tidegate is asked")
+        raise AssertionError("only Tidegate answers this question")
 
     return Question(
         name="guards",

@@ -1,4 +1,4 @@
-"""What a benchmark says: tables for people, ``ratio <name> <value>`` lines for scripts."""
+"""The output of a benchmark: tables for people, ``ratio <name> <value>`` lines for scripts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A titled table of text cells; ``notes`` follow it, a line each."""
+    """A titled table of text cells; ``notes`` follow it, one per line."""
 
     title: str
     header: Sequence[str]
@@ -18,7 +18,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One number to watch. ``target`` is words, e.g. ``<= 1.3``, or empty."""
+    """One number to watch. ``target`` is text, e.g. ``<= 1.3``, or empty."""
 
     name: str
     value: float
@@ -35,7 +35,7 @@ class Report:
 
 
 def format_table(table: Table) -> str:
-    """The table as text, the first column to the left, the others to the right."""
+    """Return the table as text, the first column aligned left, the others right."""
     lines = [list(table.header), *(list(row) for row in table.rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(table.header))]
     text = [table.title]
@@ -49,12 +49,12 @@ def format_table(table: Table) -> str:
 
 
 def format_figure(figure: Figure) -> str:
-    """The line that scripts read."""
+    """Return the line for scripts."""
     return f"ratio {figure.name} {figure.value:.3f}"
 
 
 def format_targets(figures: Sequence[Figure]) -> str:
-    """One line a figure that has a target, or an empty text."""
+    """Return a line for each figure with a target; empty if there is none."""
     return "\n".join(
         f"target {figure.name} {figure.target}, measured {figure.value:.3f}"
         for figure in figures
@@ -63,7 +63,7 @@ def format_targets(figures: Sequence[Figure]) -> str:
 
 
 def format_bytes(size: int) -> str:
-    """The size in the largest unit that leaves two digits or more."""
+    """Return the size in the largest unit that leaves two digits or more."""
     for unit, bytes_each in (("MB", 1_000_000), ("kB", 1_000)):
         if size >= 10 * bytes_each:
             return f"{size / bytes_each:.0f} {unit}"

@@ -1,4 +1,4 @@
-"""How contenders are compared: in turn, in rounds, in fresh folders, answers checked."""
+"""Compares contenders: in turn, in rounds, in new folders, with their answers checked."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class Harness:
-    """What a benchmark is given: options, a scratch folder, a session made when first used."""
+    """What a benchmark gets: options, a scratch folder, a session created on first use."""
 
     rounds: int
     scratch: Path
@@ -34,7 +34,7 @@ class Harness:
     def spark(self) -> SparkSession:
         """The one session of the run."""
         if self._spark is None:
-            # A heap that shrinks and grows again between two runs would be paid by the second.
+            # If the heap shrank after a run, the next run would pay for growing it again.
             self._spark = start_session(
                 driver_memory="8g",
                 shuffle_partitions=2,
@@ -44,7 +44,7 @@ class Harness:
         return self._spark
 
     def rows_or(self, default: int) -> int:
-        """``--rows`` where it was given, else the benchmark's own number."""
+        """Return ``--rows`` if given, else the benchmark's own number."""
         return default if self.rows is None else self.rows
 
     def stop(self) -> None:
@@ -57,7 +57,7 @@ class Harness:
 class Entry:
     """A contender and its question; ``label`` names the line in the table.
 
-    One that is there for its answers, not for its time, need not warm up.
+    An entry that only provides answers, not a time, needs no warm-up.
     """
 
     label: str
@@ -68,7 +68,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """Count and order-free checksum of the results of windows that all must have closed."""
+    """Count and order-independent checksum of the windows that every contender must have closed."""
 
     rows: int
     checksum: int
@@ -76,7 +76,7 @@ class Digest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """One run of one entry: wall time from start to end, per-batch durations, and what came out."""
+    """One run of one entry: wall time from start to end, per-batch durations, and the digest."""
 
     seconds: float
     batches_ms: Sequence[float]
@@ -102,14 +102,14 @@ class Measurements:
 
 
 def entries(question: Question, contenders: Iterable[str] = tuple(CONTENDERS)) -> list[Entry]:
-    """The question put to the contenders, all of them when not said otherwise."""
+    """Return an entry of the question for each contender, by default all."""
     return [Entry(label=name, contender=name, question=question) for name in contenders]
 
 
 def measure(harness: Harness, competing: Sequence[Entry]) -> dict[str, Measurements]:
-    """Run the entries in turn for every round (A B C A B C ..), after one that warms up; by label.
+    """Run the entries in turn for every round (A B C A B C ..) and return measurements by label.
 
-    Java compiles what runs often on its way: a first round takes up to twice the time of a third.
+    A warm-up round comes first: it takes up to twice as long as a third, while the JVM compiles.
     """
     for entry in competing:
         if entry.warms_up:
@@ -124,7 +124,7 @@ def measure(harness: Harness, competing: Sequence[Entry]) -> dict[str, Measureme
 
 
 def disagreements(measured: dict[str, Measurements]) -> list[str]:
-    """A sentence for each run whose answer differs from the first answer to the same question."""
+    """Return a sentence for each run whose answer differs from the first one to its question."""
     first: dict[str, tuple[str, Digest]] = {}
     sentences = []
     for label, measurements in measured.items():
@@ -141,14 +141,14 @@ def disagreements(measured: dict[str, Measurements]) -> list[str]:
 
 
 def verdict(failures: Sequence[str]) -> list[str]:
-    """The lines below a table that say whether the answers agree."""
+    """Return the lines below a table that say whether the answers agree."""
     if failures:
         return [f"THE ANSWERS DIFFER. {failure}" for failure in failures]
     return ["the answers agree in every round (rows and checksum of all windows closed)"]
 
 
 def progress(text: str) -> None:
-    """Tell the person who waits; standard output is kept for the results."""
+    """Print progress to standard error; standard output is for results."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -170,7 +170,7 @@ def _run(harness: Harness, entry: Entry) -> Measurement:
 
 
 def _settle(spark: SparkSession) -> None:
-    """Leave no garbage and no unwritten pages of one contender for the next to pay."""
+    """Collect garbage and flush the disk, so that the next contender does not pay for this one."""
     assert spark._jvm is not None, "a running session has a JVM"
     spark._jvm.java.lang.System.gc()
     os.sync()
@@ -178,7 +178,7 @@ def _settle(spark: SparkSession) -> None:
 
 def _digest(spark: SparkSession, question: Question, paths: Paths) -> Digest:
     # Streams leave the last windows open and batch jobs do not, so only windows that end before the
-    # final watermark count. Spark's watermark has milliseconds, hence one of them as a margin.
+    # final watermark count. Spark's watermark has milliseconds, hence a margin of one.
     watermark_us = greatest_event_time_us(spark, paths.source) - question.lag * 1_000_000
     closed = spark.read.parquet(str(paths.results)).where(
         f"unix_micros(e) <= {watermark_us - 1_000}"
@@ -191,7 +191,7 @@ def _digest(spark: SparkSession, question: Question, paths: Paths) -> Digest:
 
 
 def _comparable(column: str, type_name: str) -> str:
-    """The column as a number that does not depend on the width of its type."""
+    """Return the column as a number that does not depend on the width of its type."""
     match type_name:
         case "timestamp":
             return f"unix_micros({column})"

@@ -19,7 +19,7 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.numRecentProgressUpdates": "1000",
-    # All contenders share Spark's cache of compiled classes: none pushes out another's.
+    # Contenders share Spark's cache of compiled classes; this size lets none evict another's.
     "spark.sql.codegen.cache.maxEntries": "1000",
     # Spark's own operator at its best here; see "How Spark is tuned" in README.md.
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
@@ -30,10 +30,12 @@ SETTINGS = {
 def start_session(
     *, driver_memory: str, shuffle_partitions: int, scratch: Path, java_options: str = ""
 ) -> SparkSession:
-    """A fresh ``local[2]`` session; its temporary files go below ``scratch``."""
+    """Return a new ``local[2]`` session with its temporary files below ``scratch``."""
     ensure_java()
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    from pyspark.sql import SparkSession  # only now: listing the benchmarks needs no Spark
+    from pyspark.sql import (
+        SparkSession,
+    )  # imported here, so that listing the benchmarks needs no Spark
 
     builder = (
         SparkSession.builder.master("local[2]")

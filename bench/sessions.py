@@ -1,4 +1,4 @@
-"""Sessions beside Spark's own ``session_window``: many rows a session, and next to one."""
+"""Sessions against Spark's own ``session_window``: with many rows each, and with about one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SLOT_SECONDS = 20
 
 
 def session_dense(harness: Harness) -> Report:
-    """Sessions of 400 rows: half of the keys speak for 20 s, then the other half; gap 5 s."""
+    """Sessions of 400 rows: half of the keys send rows for 20 s, then the other half; gap 5 s."""
     rows, span_seconds = harness.rows_or(16_000_000), 160
     second = f"(id * {span_seconds}L DIV {rows}L)"
     workload = Workload(
@@ -33,7 +33,7 @@ def session_dense(harness: Harness) -> Report:
 
 
 def session_sparse(harness: Harness) -> Report:
-    """Sessions of a row or two: each of a million keys speaks every 10 s on average; gap 2 s."""
+    """Sessions of one or two rows: a million keys, a row each every 10 s on average; gap 2 s."""
     workload = Workload(
         name="session_sparse",
         rows=harness.rows_or(4_000_000),
@@ -46,7 +46,7 @@ def session_sparse(harness: Harness) -> Report:
 
 
 def _compare(harness: Harness, workload: Workload, *, gap: int, target: str) -> Report:
-    """``throughput.compare`` with a target for the figure against Spark streaming."""
+    """Run ``throughput.compare`` with a target for the figure against Spark streaming."""
     question = per_window_and_key(
         workload.name,
         workload,

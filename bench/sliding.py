@@ -13,7 +13,7 @@ from bench.workload import Workload
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# By their names in figures: the unit and the number of the statement, and microseconds.
+# Lookbacks by their names in figures: unit and number in the statement, and microseconds.
 LOOKBACKS = {
     "10s": ("'ss', 10", 10_000_000),
     "10min": ("'mi', 10", 600_000_000),
@@ -21,14 +21,14 @@ LOOKBACKS = {
 }
 SPAN_SECONDS = 3 * 3600
 FILES = 36
-# The longest lookback is full after two of three hours: only the batches after that count.
+# The longest lookback is full after two of three hours; only later batches count.
 COUNTED_FROM = 2 * FILES // 3
 
 
 def sliding(harness: Harness) -> Report:
-    """Median duration of a batch with one window a row, in 1,000 partitions.
+    """Compare the median duration of a batch with one window per row, in 1,000 partitions.
 
-    Spark's own frames, as one batch job over all rows, check the answers.
+    Window frames in one batch job over all rows check the answers.
     """
     questions = {name: _question(harness, name) for name in LOOKBACKS}
     competing = [
@@ -64,7 +64,7 @@ def _question(harness: Harness, name: str) -> Question:
     aggregates = ", ".join(f"{text} AS {column}" for column, text in AGGREGATES.items())
 
     def ask(events: DataFrame) -> DataFrame:
-        # Without it a frame of two hours takes a batch job all day.
+        # Without it a batch job with a frame of two hours takes all day.
         events.sparkSession.conf.set("spark.sql.window.segmentTree.enabled", "true")
         over = (
             "OVER (PARTITION BY key ORDER BY unix_micros(ts) "
@@ -75,7 +75,7 @@ def _question(harness: Harness, name: str) -> Question:
 
     return Question(
         name=f"sliding_{name}",
-        # In order: a window that goes out at once then holds what the batch job sees.
+        # In order, so that a window emitted at once has the rows that the batch job sees.
         workload=Workload(
             name="sliding",
             rows=harness.rows_or(1_800_000),

@@ -1,4 +1,4 @@
-"""State: how much of it fits, and whether it grows with rows or only with groups."""
+"""State: how much fits, and whether it grows with rows or only with groups."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def state(harness: Harness) -> Report:
-    """Both questions about state."""
+    """Answer both questions about state."""
     groups, rows = state_groups(harness), state_rows(harness)
     return Report(
         tables=[*groups.tables, *rows.tables],
@@ -34,7 +34,7 @@ def state(harness: Harness) -> Report:
 
 
 def state_groups(harness: Harness) -> Report:
-    """Five million groups open at once in a driver of 2 GB, closed by one row an hour later."""
+    """Open five million groups at once in a driver of 2 GB; one row an hour later closes them."""
     question = question_of(harness.rows_or(10_000_000))
     groups = question.workload.rows // 2
     generate(harness.spark, question.workload)
@@ -57,13 +57,13 @@ def state_groups(harness: Harness) -> Report:
         ),
         header=["", "fill s", "close s", "JVM peak RSS", "state on disk", "groups closed"],
         rows=lines,
-        notes=failures or ["all finished, and every group was closed"],
+        notes=failures or ["all finished, and every group closed"],
     )
     return Report(tables=[table], figures=[], failures=failures)
 
 
 def state_rows(harness: Harness) -> Report:
-    """Bytes of state after 50 batches of one window and 100 groups: 1 M rows over 10 K rows."""
+    """Compare bytes of state after 50 batches of one window and 100 groups: 1 M and 10 K rows."""
     sizes = {
         (name, rows): _state_bytes(harness, name, rows)
         for name in STATE_FOLDERS
@@ -88,7 +88,7 @@ def state_rows(harness: Harness) -> Report:
 
 
 def _in_small_driver(harness: Harness, question: Question, contender: str) -> Outcome | str:
-    """What ``bench.state_groups`` reports from a process of its own, or how that process ended."""
+    """Run ``bench.state_groups`` in a process; return its report, or how the process ended."""
     folder = Path(tempfile.mkdtemp(prefix=f"groups-{contender}-", dir=harness.scratch))
     command = [sys.executable, "-m", "bench.state_groups", contender]
     command += [str(question.workload.rows), STATE_FOLDERS[contender], str(folder)]
@@ -142,7 +142,7 @@ def _state_bytes(harness: Harness, contender: str, rows: int) -> int:
 
 
 def bytes_below(folder: Path) -> int:
-    """The size of all files below the folder, hidden ones and checksums too."""
+    """Return the size of all files below the folder, including hidden ones and checksums."""
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     assert size > 0, f"no state below {folder}"
     return size

@@ -1,8 +1,8 @@
-"""The process with a small heap that ``bench state`` starts: many groups open, then closed.
+"""The process with a small heap that ``bench state`` starts: opens many groups, closes them.
 
 ``python -m bench.state_groups CONTENDER ROWS STATE_FOLDER SCRATCH`` prints an ``Outcome`` as JSON.
-The query is stopped between filling and closing, so that the state is measured at its fullest and
-the closing starts from the checkpoint.
+The query stops between filling and closing, so that the state is measured when it is largest and
+closing starts from the checkpoint.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DRIVER_MEMORY = "2g"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What one contender needed."""
+    """The resources that one contender needed."""
 
     fill_seconds: float
     close_seconds: float
@@ -37,16 +37,16 @@ class Outcome:
 
 
 def question_of(rows: int) -> Question:
-    """Half as many groups as rows, all in one window of an hour.
+    """Return a question with half as many groups as rows, all in one window of an hour.
 
-    The first half of the rows opens the groups in a scattered order, the second meets them again.
+    The first half of the rows opens the groups in scattered order, the second adds to each.
     """
     workload = Workload(
         name="groups",
         rows=rows,
         files=10,
         span_seconds=3_000,
-        # 7919 is a prime that divides no round number: every key once, none next to the one before.
+        # The prime 7919 divides no round number: every key comes once, none next to the one before.
         key=f"pmod(id * 7919L, {rows // 2}L)",
         closing_row_after_seconds=3_600,
     )
@@ -56,7 +56,7 @@ def question_of(rows: int) -> Question:
 
 
 def window() -> Column:
-    """Spark's window column of an hour."""
+    """Return Spark's column for a window of an hour."""
     from pyspark.sql import functions
 
     return functions.window("ts", "1 hour")
@@ -91,7 +91,7 @@ def measure(question: Question, contender: str, state_folder: str, scratch: Path
 
 
 def _peak_rss_bytes(spark: SparkSession) -> int:
-    """The greatest resident memory of the JVM so far, from Linux's ``/proc``."""
+    """Return the peak resident memory of the JVM, from Linux's ``/proc``."""
     assert spark._jvm is not None, "a running session has a JVM"
     process_id = spark._jvm.java.lang.ProcessHandle.current().pid()
     for line in Path(f"/proc/{process_id}/status").read_text().splitlines():
@@ -102,7 +102,7 @@ def _peak_rss_bytes(spark: SparkSession) -> int:
 
 
 def main() -> None:
-    """Measure what the command line names and print it."""
+    """Measure what the command line asks for and print it."""
     contender, rows, state_folder, scratch = sys.argv[1:]
     outcome = measure(question_of(int(rows)), contender, state_folder, Path(scratch))
     print(json.dumps(asdict(outcome)))

@@ -1,4 +1,4 @@
-"""A million state windows open at once, each in a partition of its own, and then none."""
+"""State windows open in a million partitions at once, then all closed."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ SQL = """
     FROM readings GROUP BY statewindow(level > 80, level < 60) OVER (PARTITION BY device), device
 """
 SCHEMA = "device BIGINT, level INT"
-# A partition in so many has a row in the batches between opening and closing.
+# One of so many partitions gets a row in the batches between opening and closing.
 TOUCHED_ONE_IN = 1_000
-# The batches of a run; the first one is of one row, and warms up.
+# The batches of a run; the first has one row and warms up.
 BATCHES = ("warm-up", "open all", "touch some", "touch some again", "close all", "nothing left")
 
 
@@ -37,7 +37,7 @@ class Lifetime:
     reports: dict[str, BatchReport]
 
     def failures(self) -> list[str]:
-        """A sentence for each number that is not what it must be."""
+        """Return a sentence for each wrong number."""
         opened, closed, left = (self.reports[name] for name in BATCHES if name in _CHECKED)
         expected = {
             "state rows once all are open": (opened.state_rows, self.partitions),
@@ -56,7 +56,7 @@ _CHECKED = ("open all", "close all", "nothing left")
 
 
 def state_partitions(harness: Harness) -> Report:
-    """What each batch costs with a tenth of the partitions and with all of them."""
+    """Compare the cost of each batch with a tenth of the partitions and with all of them."""
     most = harness.rows_or(1_000_000)
     few, many = (_lifetime(harness, partitions) for partitions in (most // 10, most))
     failures = [*few.failures(), *many.failures()]
@@ -80,7 +80,7 @@ def _line(name: str, few: BatchReport, many: BatchReport) -> list[str]:
 
 
 def _whole_ms(lifetime: Lifetime) -> int:
-    """The time of the batches that bring a row for every partition."""
+    """Return the time of the batches with a row for every partition."""
     return sum(lifetime.reports[name].duration_ms for name in ("open all", "close all"))
 
 
@@ -109,7 +109,7 @@ def _lifetime(harness: Harness, partitions: int) -> Lifetime:
 
 
 def _write_batches(spark: SparkSession, partitions: int, folder: Path) -> None:
-    """One file a batch, in the order of ``BATCHES``."""
+    """Write one file per batch, in the order of ``BATCHES``."""
     (folder / "in").mkdir()
     devices = f"range(0, {partitions})"
     touched = f"SELECT id AS device, 70 AS level FROM {devices} WHERE id % {TOUCHED_ONE_IN} = 7"

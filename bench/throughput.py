@@ -1,4 +1,4 @@
-"""Rows a second: a long stream in big micro-batches, Tidegate beside Spark streaming and batch."""
+"""Rows per second: a long stream in big micro-batches, against Spark streaming and batch."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def compare(
     against: Sequence[str] = ("spark", "batch"),
     beside: Sequence[Entry] = (),
 ) -> Report:
-    """The question put to Tidegate and the others, and Tidegate's further questions ``beside`` it.
+    """Ask Tidegate and the others a question, and only Tidegate the questions ``beside``.
 
     Figures: ``<question>_vs_spark`` and ``<question>_vs_batch`` are our throughput over theirs,
-    ``<question>_vs_<question beside>`` our time over our time.
+    ``<question>_vs_<question beside>`` is our time over our time.
     """
     measured = measure(harness, [*entries(question, ("tidegate", *against)), *beside])
     ours = measured["tidegate"]

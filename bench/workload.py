@@ -1,8 +1,8 @@
-"""The rows the benchmarks read: generated once by Spark, kept as Parquet under ``bench/.cache``.
+"""The rows of the benchmarks: generated once by Spark, kept as Parquet under ``bench/.cache``.
 
-A workload is a rule that turns a row's number into its event time, key and value, so the same
-workload is the same rows on every machine. Files hold consecutive rows and have increasing
-modification times, the order in which a file source takes them.
+A workload computes event time, key and value of a row from its number, so rows are the same on
+every machine. Files hold consecutive rows and have increasing modification times, the order in
+which a file source reads them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SCHEMA = "ts TIMESTAMP, key INT, value DOUBLE"
 # 2026-01-01T00:00:00Z, a multiple of every window size used here.
 FIRST_EVENT_TIME_US = 1_767_225_600_000_000
 
-# Small row groups, so that one file of a micro-batch is still shared by both cores.
+# Small row groups, so that both cores can read the one file of a micro-batch.
 ROW_GROUP_BYTES = 8 * 1024 * 1024
 
 
@@ -32,9 +32,9 @@ class Workload:
     """``rows`` rows in ``files`` equal files over ``span_seconds`` of event time.
 
     ``key`` and ``value`` are Spark SQL over the row number ``id``. Event times rise evenly with the
-    row number, each moved ahead by a pseudo-random jitter below ``jitter_us``; ``event_time_us``
-    (Spark SQL over ``id``, microseconds after the start) replaces these times. With
-    ``closing_row_after_seconds`` a last file of one row stands that long after the end of the span.
+    row number, plus a pseudo-random jitter below ``jitter_us``; ``event_time_us`` (Spark SQL over
+    ``id``, microseconds after the start) replaces them. With ``closing_row_after_seconds`` a last
+    file has one row that long after the end of the span.
     """
 
     name: str
@@ -43,20 +43,20 @@ class Workload:
     span_seconds: int
     jitter_us: int = 0
     key: str = "pmod(xxhash64(id, 'key'), 10000)"
-    # Quarters: their sums are exact in a DOUBLE, so every order of adding gives the same bits.
+    # Multiples of 0.25: their sums are exact in a DOUBLE, in any order.
     value: str = "pmod(xxhash64(id, 'value'), 40000) / 4D"
     event_time_us: str | None = None
     closing_row_after_seconds: int | None = None
 
     @property
     def folder(self) -> Path:
-        """Where the rows are; the name changes with everything that shapes them."""
+        """The folder of the rows; its name depends on everything that determines them."""
         shape = f"{sorted(asdict(self).items())} {FIRST_EVENT_TIME_US} {ROW_GROUP_BYTES}"
         return CACHE / f"{self.name}-{self.rows}-{hashlib.sha256(shape.encode()).hexdigest()[:10]}"
 
 
 def generate(spark: SparkSession, workload: Workload) -> Path:
-    """Write the workload unless the cache has it; returns its folder."""
+    """Write the workload unless it is cached; return its folder."""
     folder = workload.folder
     if folder.exists():
         return folder
@@ -85,7 +85,7 @@ def generate(spark: SparkSession, workload: Workload) -> Path:
 
 
 def read_stream(spark: SparkSession, folder: Path) -> DataFrame:
-    """The folder as a stream, one file a micro-batch, oldest file first."""
+    """Return the folder as a stream, one file per micro-batch, oldest file first."""
     return (
         spark.readStream.schema(SCHEMA)
         .option("maxFilesPerTrigger", 1)
@@ -95,12 +95,12 @@ def read_stream(spark: SparkSession, folder: Path) -> DataFrame:
 
 
 def read_table(spark: SparkSession, folder: Path) -> DataFrame:
-    """The folder as a table."""
+    """Return the folder as a table."""
     return spark.read.schema(SCHEMA).parquet(str(folder))
 
 
 def greatest_event_time_us(spark: SparkSession, folder: Path) -> int:
-    """The greatest event time of the folder, in microseconds since 1970."""
+    """Return the greatest event time of the folder, in microseconds since 1970."""
     row = read_table(spark, folder).selectExpr("max(unix_micros(ts))").first()
     assert row is not None, f"{folder} holds no rows"
     return int(row[0])

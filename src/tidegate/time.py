@@ -26,14 +26,14 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class TimeUnit(Enum):
-    """A unit of StreamDialect; the value is how it is written, ``micros`` how long it is."""
+    """A unit of StreamDialect; its value is how it is written, ``micros`` its length."""
 
     DAY = "dd"
     HOUR = "hh"
     MINUTE = "mi"
     SECOND = "ss"
     MILLISECOND = "ms"
-    # Only INTERVAL literals reach this one; StreamDialect has no word for it.
+    # Only INTERVAL literals have this unit; StreamDialect has none for it.
     MICROSECOND = "us"
 
     @property
@@ -53,7 +53,7 @@ _UNIT_MICROS = {
 
 
 def floor_to(time_us: int, size_us: int, offset_us: int = 0) -> int:
-    """Return the greatest grid point ``offset + n * size`` that is not after ``time_us``.
+    """Return the greatest ``offset + n * size`` that is not after ``time_us``.
 
     >>> floor_to(-1, 10)
     -10
@@ -80,7 +80,7 @@ def parse_duration(text: str) -> int:
 
 
 def format_duration(micros: int) -> str:
-    """Return the shortest text that ``parse_duration`` reads back: ``5m``, ``0s`` for nothing."""
+    """Return a duration in its largest whole unit, e.g. ``5m``; ``0s`` for 0."""
     for unit, length in sorted(DURATION_UNITS.items(), key=lambda item: -item[1]):
         if micros and micros % length == 0:
             return f"{micros // length}{unit}"
@@ -93,14 +93,14 @@ def to_datetime(time_us: int) -> datetime:
 
 
 def from_datetime(moment: datetime) -> int:
-    """Return the microseconds of a ``datetime``; one without a zone is taken as UTC."""
+    """Return the microseconds of a ``datetime``; without a zone it counts as UTC."""
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
 def format_time(time_us: int) -> str:
-    """Return a time as ISO 8601 UTC with as many fraction digits as it needs.
+    """Return a time as ISO 8601 UTC, with fraction digits only as needed.
 
     For instance ``2013-01-01T10:15:00Z``.
     """

@@ -1,4 +1,4 @@
-"""Cases: input batches beside the answers they must get, in text, and what runs them."""
+"""Cases: tests as text, with batches of rows and the results they must give; and their runner."""
 
 from tidegate.cases.model import (
     COUNTERS,

@@ -26,7 +26,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """An unindented line, split into its word and the rest, and the indented lines under it."""
+    """An unindented line, as first word and rest, with the indented lines under it."""
 
     path: str
     number: int
@@ -35,12 +35,12 @@ class Block:
     lines: list[Line] = field(default_factory=list)
 
     def fail(self, what: str, mend: str, number: int | None = None) -> CaseError:
-        """Return the error for this block, at one of its lines or at its head."""
+        """Return an error at one of the block's lines, by default the first."""
         return CaseError(what, path=self.path, line=number or self.number, mend=mend)
 
 
 def split_blocks(text: str, path: str) -> list[Block]:
-    """Return the blocks of a text; raises CaseError for a line that belongs to none."""
+    """Return the blocks of a text; raises CaseError for a line outside any block."""
     blocks: list[Block] = []
     for number, raw in enumerate(text.splitlines(), start=1):
         line = raw.expandtabs(4).rstrip()
@@ -49,7 +49,7 @@ def split_blocks(text: str, path: str) -> list[Block]:
         if line[0] == " ":
             if not blocks:
                 raise CaseError(
-                    "an indented line belongs to no block",
+                    "an indented line is outside any block",
                     path=path,
                     line=number,
                     mend='Begin with "case: NAME".',
@@ -59,7 +59,7 @@ def split_blocks(text: str, path: str) -> list[Block]:
         word, _, rest = line.partition(" ")
         if word not in BLOCKS:
             raise CaseError(
-                f"{word!r} starts no block",
+                f"{word!r} is not a block",
                 path=path,
                 line=number,
                 mend=f"The blocks are: {', '.join(BLOCKS)}.",

@@ -1,7 +1,7 @@
-"""Comparing tables: rows as a multiset, or in order; the text of a failure shows both tables.
+"""Compares tables, in order or as multisets of rows; the text of a failure shows both tables.
 
-A difference is marked with stars, ``*3*``, and on a terminal in red; a row with no partner on the
-other side has a ``-`` (missing) or a ``+`` (not expected) before it.
+Differing cells are between stars, ``*3*``, and red on a terminal; a missing row has a ``-`` before
+it, an unexpected one a ``+``.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ Found = Sequence[Mapping[str, object]]
 RED = "\x1b[31m"
 PLAIN = "\x1b[0m"
 
-# What marks a differing cell and an unpaired row until the text is rendered; no cell can hold them.
+# Marks around a differing cell and an unpaired row, until ``render``; no cell can contain them.
 CELL_FROM, CELL_TO, ROW_FROM, ROW_TO = "\x01", "\x02", "\x03", "\x04"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """Two tables that differ: why in a few words, and the lines of both tables, already marked."""
+    """How two tables differ: a short reason, and the lines of both tables, already marked."""
 
     why: str
     lines: tuple[str, ...]
@@ -32,9 +32,9 @@ class Difference:
 def compare_rows(
     expected: Rows, found: Found, columns: Sequence[str], *, ordered: bool
 ) -> Difference | None:
-    """Return how the rows found differ from the ones expected, None when they do not.
+    """Return how the rows found differ from the expected ones; None if they do not.
 
-    ``columns`` are the columns of the result; they are compared by name when rows are expected.
+    ``columns`` are the columns of the result; they are compared by name if rows are expected.
     """
     if expected.rows and set(expected.columns) != set(columns):
         why = f"the columns are {', '.join(columns)}, expected {', '.join(expected.columns)}"
@@ -63,7 +63,7 @@ def compare_side(
 
 
 def render(lines: Sequence[str], *, colours: bool) -> list[str]:
-    """Return the lines of a difference to print: marks are stars, and red with colours."""
+    """Return the lines of a difference for printing: marks become stars, red with ``colours``."""
     red, plain = (RED, PLAIN) if colours else ("", "")
     words = {CELL_FROM: f"{red}*", CELL_TO: f"*{plain}", ROW_FROM: red, ROW_TO: plain}
     return ["".join(words.get(char, char) for char in line) for line in lines]
@@ -89,7 +89,7 @@ def _pair_in_order(expected: Rows, found: Found) -> dict[int, int | None]:
 
 
 def _pair_any_order(expected: Rows, found: Found) -> dict[int, int | None]:
-    """Pair equal rows first, then each row that is left with the most similar one."""
+    """Pair equal rows first, then each remaining row with the most similar one."""
     pairs: dict[int, int | None] = {}
     free = list(range(len(found)))
     for e in range(len(expected.rows)):

@@ -1,4 +1,4 @@
-"""A case as data: what one ``case:`` of a ``.case`` file says, and what an engine answers to it."""
+"""A case of a ``.case`` file as data, and the protocol of an engine that runs it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Protocol, TypeAlias
 
 from tidegate.errors import TidegateError
 
-# The clock of a batch that names none: 2100-01-01, so far ahead that no row is in its future.
+# The clock of a plain ``batch``: 2100-01-01, so that no event time is in its future.
 FAR_AHEAD_US = 4_102_444_800_000_000
 
-# The kinds of side output, by the block that expects them.
+# The kind of side output that each block checks.
 SIDE_BLOCKS: dict[str, str] = {
     "late": "late",
     "errors": "error",
@@ -19,7 +19,7 @@ SIDE_BLOCKS: dict[str, str] = {
     "evicted": "evicted",
 }
 
-# The counters a ``counts`` block may name.
+# The counters of a ``counts`` block.
 COUNTERS = (
     "rows_in",
     "accumulated",
@@ -34,7 +34,7 @@ COUNTERS = (
 
 
 class CaseError(TidegateError):
-    """A ``.case`` file cannot be read: the file and line, what is wrong there, and the mend."""
+    """A ``.case`` file cannot be read: file, line, what is wrong and how to fix it."""
 
     def __init__(self, what: str, *, path: str, line: int, mend: str) -> None:
         self.path = path
@@ -84,7 +84,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """An expected table: the columns it names and its cells; neither for ``nothing``."""
+    """An expected table: column names and cells; both empty for ``nothing``."""
 
     columns: tuple[str, ...] = ()
     rows: tuple[tuple[Cell, ...], ...] = ()
@@ -92,7 +92,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What must be seen after a step; None where the case does not say."""
+    """What must be observed after a step; None where the case does not say."""
 
     emitted: Rows | None = None
     side: Mapping[str, Rows] = field(default_factory=dict)
@@ -112,7 +112,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
-    """Time passes and no row arrives."""
+    """Time passes without rows."""
 
     line: int
     clock_us: int
@@ -149,7 +149,7 @@ Step: TypeAlias = Batch | Clock | Stop | Drain | Flush
 class Case:
     """One case.
 
-    ``ordered`` holds when the order of the emitted rows counts, ``any_cuts`` for ``cuts = "any"``.
+    ``ordered``: the order of emitted rows matters. ``any_cuts``: the case has ``cuts = "any"``.
     """
 
     path: str
@@ -169,7 +169,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideRow:
-    """A row of side output: the row as it came (empty when there is none), why, how late."""
+    """A row of side output: the original row (or empty), the reason, and how late it was."""
 
     original: Mapping[str, object]
     reason: str | None = None
@@ -191,10 +191,10 @@ class Observed:
 
 
 class CaseEngine(Protocol):
-    """Something that runs the query of a case, step by step."""
+    """Runs the query of a case, step by step."""
 
     def batch(self, rows: tuple[tuple[object, ...], ...], clock_us: int | None) -> Observed:
-        """Take rows in; ``clock_us`` is None when the case names no clock."""
+        """Run a batch of rows; ``clock_us`` is None for a plain ``batch``."""
 
     def clock(self, clock_us: int) -> Observed:
         """Let time pass."""
@@ -212,8 +212,8 @@ class CaseEngine(Protocol):
         """The counters so far, by the names of ``COUNTERS``."""
 
     def close(self) -> None:
-        """Let go of everything held."""
+        """Release all resources."""
 
 
-# Makes an engine for a case; raises TidegateError when the statement or a setting is refused.
+# Makes an engine for a case; raises TidegateError if the statement or a setting is refused.
 EngineFactory: TypeAlias = Callable[[Case], CaseEngine]

@@ -1,4 +1,4 @@
-"""Reading ``.case`` files: blocks of lines first, then a case from its blocks."""
+"""Reads ``.case`` files: splits lines into blocks, then makes cases of the blocks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tidegate.cases.tables import read_column, read_rows, read_toml, read_typed_
 
 
 def read_cases(path: str | PathLike[str]) -> tuple[Case, ...]:
-    """Return the cases of a file, in its order.
+    """Return the cases of a file, in order.
 
     Raises:
         CaseError: the file cannot be read as cases.
@@ -53,9 +53,7 @@ def parse_cases(text: str, path: str = "case") -> tuple[Case, ...]:
         if block.word == "case:":
             groups.append([])
         elif not groups:
-            raise block.fail(
-                f"{block.word!r} stands before the first case", 'Begin with "case: NAME".'
-            )
+            raise block.fail(f"{block.word!r} is before the first case", 'Begin with "case: NAME".')
         groups[-1].append(block)
     if not groups:
         raise CaseError(
@@ -124,7 +122,7 @@ def _read_case(blocks: list[Block]) -> Case:
 
 
 def _group_steps(blocks: list[Block]) -> Iterator[tuple[Block, list[Block]]]:
-    """Yield each block with the answers (``watermark``, ``emitted`` ..) that follow it."""
+    """Yield each block with the expectations (``watermark``, ``emitted`` ..) that follow it."""
     i = 0
     while i < len(blocks):
         block, i = blocks[i], i + 1
@@ -134,7 +132,7 @@ def _group_steps(blocks: list[Block]) -> Iterator[tuple[Block, list[Block]]]:
             i += 1
         if answers and block.word not in ("batch", "clock", "drain", "flush"):
             raise answers[0].fail(
-                f"{answers[0].word!r} follows {block.word!r}, which has no answer",
+                f"{answers[0].word!r} follows {block.word!r}, which takes no expectation",
                 "Write it after a batch, clock, drain or flush.",
             )
         yield block, answers
@@ -143,7 +141,8 @@ def _group_steps(blocks: list[Block]) -> Iterator[tuple[Block, list[Block]]]:
 def _check_complete(head: Block, draft: _Draft) -> tuple[Stream, str]:
     if draft.stream is None:
         raise head.fail(
-            "the case has no stream", 'Add a block "stream NAME" with a column and its type a line.'
+            "the case has no stream",
+            'Add a block "stream NAME" with one column and its type on each line.',
         )
     if draft.query is None:
         raise head.fail("the case has no query", 'Add a block "query" with the statement.')
@@ -151,7 +150,7 @@ def _check_complete(head: Block, draft: _Draft) -> tuple[Stream, str]:
         raise head.fail("the case has no batch and no error", 'Add a block "batch" or "error".')
     if draft.error is not None and (draft.steps or draft.final or draft.counts):
         raise head.fail(
-            "the case expects an error, and has batches or answers",
+            "the case expects an error, but has batches or expectations",
             "A refused statement never runs.",
         )
     return draft.stream, draft.query
@@ -165,7 +164,7 @@ def _check_answers(head: Block, case: Case) -> None:
             and case.final is None
         ):
             raise head.fail(
-                "the step has no emitted block, and the case no final",
+                "the step has no emitted block, and the case has no final block",
                 'Write "emitted" with rows, or "nothing", after every batch, clock and drain.',
                 step.line,
             )
@@ -173,8 +172,8 @@ def _check_answers(head: Block, case: Case) -> None:
             isinstance(step, Clock) or (isinstance(step, Batch) and step.clock_us is not None)
         ):
             raise head.fail(
-                'cuts = "any" cannot be tried where a clock is given',
-                "Leave out the clocks, or cuts.",
+                'cuts = "any" cannot be combined with clocks',
+                "Remove the clocks, or remove cuts.",
                 step.line,
             )
 
@@ -182,7 +181,7 @@ def _check_answers(head: Block, case: Case) -> None:
 def _read_stream(block: Block, draft: _Draft) -> None:
     if draft.stream is not None:
         raise block.fail(
-            "the case has a second stream", "A case has one stream; give the others as tables."
+            "the case has a second stream", "A case has one stream; declare the others as tables."
         )
     columns = []
     for line in block.lines:
@@ -190,7 +189,7 @@ def _read_stream(block: Block, draft: _Draft) -> None:
         columns.append(read_column(block, line.number, name, type_name))
     if not block.rest or not columns:
         raise block.fail(
-            "the stream has no name or no columns", "Write a column and its type a line."
+            "the stream has no name or no columns", "Write one column and its type on each line."
         )
     draft.stream = Stream(name=block.rest, columns=tuple(columns))
 
@@ -224,7 +223,7 @@ def _read_counts(block: Block, draft: _Draft) -> None:
     for name, value in counts.items():
         if name not in COUNTERS or not isinstance(value, int):
             raise block.fail(
-                f"{name} = {value!r} is no counter", f"The counters are: {', '.join(COUNTERS)}."
+                f"{name} = {value!r} is not a counter", f"The counters are: {', '.join(COUNTERS)}."
             )
     draft.counts = {name: int(str(value)) for name, value in counts.items()}
 
@@ -236,9 +235,7 @@ def _read_final(block: Block, draft: _Draft) -> None:
 def _read_error(block: Block, draft: _Draft) -> None:
     text = "\n".join(line.text.strip() for line in block.lines)
     if not text:
-        raise block.fail(
-            "the error has no text", "Write a piece of the expected message, indented."
-        )
+        raise block.fail("the error has no text", "Write a part of the expected message, indented.")
     draft.error = text
 
 
@@ -254,7 +251,7 @@ _DRAFTERS: dict[str, Callable[[Block, _Draft], None]] = {
 
 
 def has_order_by(query: str) -> bool:
-    """Return whether a statement has an ORDER BY that stands in no brackets, text or comment.
+    """Return whether a statement has an ORDER BY outside brackets, string literals and comments.
 
     >>> has_order_by("SELECT max(a) AS o FROM t GROUP BY w('order by') ORDER  BY o")
     True

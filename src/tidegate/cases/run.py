@@ -1,4 +1,4 @@
-"""Running a case against an engine: the first answer that differs is the failure."""
+"""Runs a case on an engine; it fails at the first difference."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from tidegate.errors import TidegateError
 from tidegate.time import to_datetime
 
 Row: TypeAlias = tuple[object, ...]
-# Splits all rows of a case into batches, in their order.
+# Splits the rows of a case into batches, in order.
 Cut: TypeAlias = Callable[[Sequence[Row]], list[tuple[Row, ...]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseResult:
-    """What came of a case; ``lines`` say how it failed, there are none when it passed."""
+    """The result of a case; ``lines`` describe the failure and are empty if it passed."""
 
     case: Case
     lines: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class CaseResult:
         return not self.lines
 
     def text(self, *, colours: bool = False) -> str:
-        """Return how the case failed, ready to print."""
+        """Return the description of the failure, ready to print."""
         return "\n".join(render(self.lines, colours=colours))
 
 
@@ -64,7 +64,7 @@ def one_by_one(rows: Sequence[Row]) -> list[tuple[Row, ...]]:
 
 
 def at_random(seed: int) -> Cut:
-    """Return a cut into batches of one to four rows, the same on every run."""
+    """Return a function that cuts rows into batches of one to four, the same on every run."""
 
     def cut(rows: Sequence[Row]) -> list[tuple[Row, ...]]:
         sizes = random.Random(seed)
@@ -89,12 +89,12 @@ CUTS: dict[str, Cut] = {
 def run_case(
     case: Case, factory: EngineFactory, cuts: Mapping[str, Cut] | None = None
 ) -> CaseResult:
-    """Run a case and return whether it passed, or the first failure.
+    """Run a case and return its result.
 
     Args:
         case: the case.
-        factory: makes the engine; called again for every cut.
-        cuts: the cuts to try where the case says ``cuts = "any"``; ``CUTS`` by default.
+        factory: makes an engine; called once for each cut.
+        cuts: the cuts to try if the case has ``cuts = "any"``; ``CUTS`` by default.
     """
     try:
         if case.error is not None:
@@ -115,10 +115,10 @@ def run_files(
     factory: EngineFactory | None = None,
     echo: Callable[[str], None] = print,
 ) -> int:
-    """Run the cases of files, print a line for each and a summary; return how many failed.
+    """Run the cases of files, print a line for each and a summary; return the number of failures.
 
-    A file that cannot be read counts as one failure. Without a factory cases run on Spark, on this
-    machine, which is started when the first case is there.
+    A file that cannot be read counts as one failure. Without a factory, cases run on local Spark,
+    started with the first case.
     """
     colours = sys.stdout.isatty()
     passed = failed = 0
@@ -228,7 +228,7 @@ def _check_end(
     for name, value in case.counts.items():
         if counts[name] != value:
             return (f"{place}: counts: {name} is {counts[name]}, expected {value}",)
-    # Every row read is accounted for, exactly once.
+    # Every row read is counted exactly once.
     fates = [name for name in counts if name not in ("rows_in", "partial")]
     if counts["rows_in"] != sum(counts[name] for name in fates):
         listed = " + ".join(f"{name} {counts[name]}" for name in fates)

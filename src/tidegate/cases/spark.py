@@ -1,4 +1,4 @@
-"""Running cases on Spark: batches are handed to the step itself, no streaming query starts."""
+"""Runs cases on Spark: hands batches to the step directly, without a streaming query."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from tidegate.cases.stepper import CaseStepper, Outcome
 
-# Partitions of a run, and of the runs after a stop: a resumed query must not care.
+# Shuffle partitions of the first run and of those after a stop; results must not depend on them.
 PARTITIONS = (2, 3, 1)
 
 
@@ -40,7 +40,7 @@ class SparkRuns:
     resume_always: bool = False
 
     def factory(self) -> EngineFactory:
-        """Return what ``run_case`` takes."""
+        """Return a factory for ``run_case``."""
         return lambda case: SparkCaseEngine(case, self)
 
 
@@ -78,7 +78,7 @@ class SparkCaseEngine:
     def batch(self, rows: tuple[tuple[object, ...], ...], clock_us: int | None) -> Observed:
         if clock_us is None and self._query.physical.watermark.spec.mode is TimeMode.PROCESSING:
             raise CaseError(
-                "a batch names no clock, and the query runs in processing time",
+                "the batch has no clock, but the query runs in processing time",
                 path=self._case.path,
                 line=self._case.line,
                 mend='Write "batch at 10:00:20".',
@@ -148,7 +148,7 @@ def _values(row: Mapping[str, object]) -> dict[str, object]:
 
 
 def _value(value: object) -> object:
-    """Return a value of a Spark row; its times stand in this machine's zone, ours are UTC."""
+    """Return a value of a Spark row; naive times are in the machine's zone and become UTC."""
     match value:
         case datetime():
             return value.astimezone(UTC)
@@ -159,7 +159,7 @@ def _value(value: object) -> object:
 
 
 def _values_sql(columns: tuple[Column, ...], rows: tuple[tuple[object, ...], ...]) -> str:
-    """Return the rows as a statement: a local relation; a list would go through Python workers."""
+    """Return a VALUES statement for rows; a DataFrame of a Python list would use Python workers."""
     names = ", ".join(f"`{column.name}`" for column in columns)
     if not rows:
         nothing = ", ".join(f"CAST(NULL AS {c.type}) AS `{c.name}`" for c in columns)

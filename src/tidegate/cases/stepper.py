@@ -1,4 +1,4 @@
-"""A query driven batch by batch, without a streaming query of Spark: for cases and tests."""
+"""Runs a query batch by batch without a Spark streaming query, for cases and tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideRecord:
-    """A record of side output as a stepper gives it; ``window`` is the last one, as start, end."""
+    """A record of side output; ``window`` is (start, end) of the row's last window."""
 
     kind: str
     reason: str
@@ -32,7 +32,7 @@ class SideRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What one step gave."""
+    """The output of one step."""
 
     report: BatchReport
     rows: Sequence[Row]
@@ -40,7 +40,7 @@ class Outcome:
 
 
 class CaseStepper:
-    """Drives a query batch by batch over a checkpoint, collecting what each step gives."""
+    """Runs a query batch by batch on a checkpoint and collects the output of each step."""
 
     def __init__(self, query: Query, *, checkpoint: str, partitions: int) -> None:
         self._query = query
@@ -51,7 +51,7 @@ class CaseStepper:
         self._stepper = Stepper(query._job(rows, outlets, partitions), checkpoint, query.spark)
 
     def batch(self, frame: DataFrame, clock_us: int) -> Outcome:
-        """Run the step of the next batch on rows of the stream at a clock."""
+        """Run the next batch with rows of the stream, at a clock."""
         name = self._query.physical.query.source.name
         rows = self._query._prepare({**self._query.given.tables, name: frame}, keep_rows=True)
         return self._outcome(self._stepper.run(self._next, rows, clock_us))
@@ -69,7 +69,7 @@ class CaseStepper:
         return self._outcome(self._stepper.flush())
 
     def close(self) -> None:
-        """Let go; the checkpoint stays."""
+        """Release resources; the checkpoint stays."""
 
     @property
     def _next(self) -> int:

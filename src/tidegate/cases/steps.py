@@ -1,4 +1,4 @@
-"""The steps of a case, each with the answers that follow it."""
+"""Reads the steps of a case, each with the expectations that follow it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STEP_BLOCKS = ("batch", "clock", "stop", "drain", "flush")
 
 
 def read_step(block: Block, answers: list[Block], stream: Stream | None) -> Step:
-    """Return the step of a block, with its rows typed as the stream says; raises CaseError."""
+    """Return the step of a block, with values of the stream's types; raises CaseError."""
     expected = _read_expected(answers)
     match block.word:
         case "batch":
@@ -48,7 +48,9 @@ def read_step(block: Block, answers: list[Block], stream: Stream | None) -> Step
 
 def _read_batch(block: Block, stream: Stream | None) -> tuple[tuple[object, ...], ...]:
     if stream is None:
-        raise block.fail("the batch stands before the stream", 'Put the block "stream NAME" first.')
+        raise block.fail(
+            "the batch is before the stream", 'Move the block "stream NAME" before it.'
+        )
     if not block.lines:
         raise block.fail(
             "the batch has no rows", "Write a header line and rows, or use a clock block."

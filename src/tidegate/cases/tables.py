@@ -1,4 +1,4 @@
-"""Tables, times and TOML lines inside a block; columns are two or more spaces apart."""
+"""Reads tables, times and TOML lines of a block; columns are two or more spaces apart."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _row_cells(block: Block, line: Line, count: int) -> tuple[Cell, ...]:
     if len(cells) != count:
         raise block.fail(
             f"the row has {len(cells)} cells, the header {count}",
-            "Columns are two or more spaces apart; text with spaces goes in double quotes.",
+            "Separate columns by two or more spaces; quote text with two spaces in a row.",
             line.number,
         )
     return cells
@@ -63,7 +63,9 @@ def read_typed_row(block: Block, line: Line, columns: tuple[Column, ...]) -> tup
         )
     except ValueError as error:
         raise block.fail(
-            str(error), "Text with spaces goes in double quotes; NULL stands bare.", line.number
+            str(error),
+            "Put text with two spaces in a row in double quotes; write NULL without quotes.",
+            line.number,
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Cells and values: reading a cell as a Spark SQL type, comparing it with a value, showing one."""
+"""Cells and values: reads a cell as a Spark SQL type, compares it with a value, formats a value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidegate.time import from_datetime, to_datetime
 
 RELATIVE_TOLERANCE = 1e-9
 
-# A time that is written without a date is on this day.
+# The date of a time written without one.
 DEFAULT_DATE = date(2026, 1, 1)
 
 _MOMENT = re.compile(
@@ -23,10 +23,10 @@ _SPECIAL_FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf
 
 
 def read_cell(cell: Cell, type_name: str) -> object:
-    """Return the value of a cell as a Spark SQL type (capitals); None for NULL.
+    """Return the value of a cell of a Spark SQL type (in capitals); None for NULL.
 
     Raises:
-        ValueError: the text is not a value of the type, or cells of the type cannot be written.
+        ValueError: the text is not a value of the type, or cells cannot have this type.
     """
     if cell.is_null:
         return None
@@ -79,14 +79,14 @@ def split_array(text: str) -> list[Cell]:
 
 
 def read_text(text: str) -> Cell:
-    """Return the cell of a written text: quotes are taken off and remembered."""
+    """Return the cell of a text, without its quotes."""
     if len(text) >= 2 and text[0] == text[-1] == '"':
         return Cell(text=text[1:-1], quoted=True)
     return Cell(text=text)
 
 
 def cell_matches(cell: Cell, value: object) -> bool:
-    """Return whether a value is what the cell says; its type decides how the cell is read."""
+    """Return whether a cell denotes a value; the value's type decides how the cell is read."""
     if value is None or cell.is_null:
         return value is None and cell.is_null
     try:
@@ -135,7 +135,7 @@ def _same_number(text: str, value: int | float | Decimal) -> bool:
         return expected is not None and (
             expected == value or (math.isnan(expected) and math.isnan(value))
         )
-    # Decimal compares whole numbers beyond 2^53 and decimals without rounding them first.
+    # Decimal compares integers beyond 2^53 and decimals without rounding.
     expected_exact, found = Decimal(text), Decimal(value)
     return abs(expected_exact - found) <= Decimal(RELATIVE_TOLERANCE) * max(
         abs(expected_exact), abs(found)

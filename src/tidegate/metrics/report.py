@@ -1,4 +1,4 @@
-"""What a batch did, in numbers: what ``step`` answers, and what metrics and progress show."""
+"""The numbers of a batch: ``step`` returns them, metrics and progress show them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Rows by what became of them.
+    """Rows by fate.
 
-    ``partial`` rows (late for some of their windows) are among the accumulated ones, and so are
-    those of ``processing_time_fallback``: without an event time of their own.
+    ``accumulated`` includes ``partial`` rows (late for some of their windows) and rows without an
+    event time of their own (``processing_time_fallback``).
 
     ``rows_in = accumulated + late + error + duplicate + evicted + filtered + outside_windows``
     """
@@ -35,11 +35,11 @@ class Counts:
 class BatchReport(Counts):
     """One batch: its counts, the watermark after it, what closed, and how long it took.
 
-    ``watermark_us`` is None before the first timed row; ``rows_out`` are the result rows after
-    HAVING and LIMIT; ``closed_windows`` are the distinct windows among the groups that closed,
-    before HAVING; ``result_errors`` are the groups that became error records, for an expression of
-    their result failed; ``side_dropped`` rows are those of side output whose sink failed;
-    ``open_from_us`` is the start of the oldest pane in the state, None when the state is empty.
+    ``watermark_us`` is None before the first row with an event time; ``rows_out`` counts result
+    rows after HAVING and LIMIT; ``closed_windows`` counts distinct closed windows, before HAVING;
+    ``result_errors`` counts groups that became error records because an expression of their result
+    failed; ``side_dropped`` counts rows of side output whose sink failed; ``open_from_us`` is the
+    start of the oldest pane in the state, None if the state is empty.
     """
 
     batch_id: int
@@ -57,6 +57,6 @@ class BatchReport(Counts):
 
     @property
     def counts(self) -> Counts:
-        """Only the counts."""
+        """The counts alone."""
         names = asdict(Counts())
         return Counts(**{name: getattr(self, name) for name in names})
