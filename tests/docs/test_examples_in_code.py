@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import re
 
 import pytest
 
 from docs.pages import ROOT
 
-SOURCES = sorted(path for path in (ROOT / "src").rglob("*.py") if ">>> " in path.read_text("utf-8"))
+EXAMPLE = re.compile(r"^ *>>> ", re.MULTILINE)
+SOURCES = sorted(
+    path for path in (ROOT / "src").rglob("*.py") if EXAMPLE.search(path.read_text("utf-8"))
+)
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
