@@ -40,14 +40,14 @@ from tidegate.engine.rows.prepare import Fate
 from tidegate.engine.side_output.records import REASONS
 from tidegate.errors import TidegateError
 from tidegate.frontend.binding.bind import bind
-from tidegate.frontend.binding.functions import WINDOW_FUNCTIONS
 from tidegate.frontend.grammar.dialect import STREAM_WINDOWS, TIME_WINDOWS
 from tidegate.frontend.reading.parse import parse
 from tidegate.metrics.report import BatchReport, Counts
+from tidegate.plan.columns import WINDOW_FUNCTIONS
 from tidegate.plan.schema import parse_schema
 from tidegate.plan.settings import Settings
 from tidegate.plan.statement import Relation
-from tidegate.plan.windows import WINDOW_KINDS
+from tidegate.plan.windows import WINDOWS
 from tidegate.planner.planner import plan_query
 from tidegate.planner.rules import SETTINGS_NOT_YET_RUN
 from tidegate.state.manifest import Manifest, Segment
@@ -262,7 +262,7 @@ DRAWN = re.compile(
 
 
 def test_every_kind_of_window_has_a_page():
-    assert {path.stem for path in KIND_PAGES} == set(WINDOW_KINDS.values())
+    assert {path.stem for path in KIND_PAGES} == {window.kind for window in WINDOWS}
 
 
 @pytest.mark.parametrize("path", KIND_PAGES, ids=lambda path: path.stem)

@@ -9,7 +9,6 @@ import pytest
 
 import tidegate
 from tidegate.connectors.sinks import MemorySink
-from tidegate.engine.clock import needs_ticks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +46,7 @@ def test_ticks_are_for_plans_in_which_time_alone_closes_windows(
         streams={"r": "ts TIMESTAMP, v BIGINT"},
         settings=settings,
     )
-    assert needs_ticks(query.physical) is needed
+    assert query.physical.needs_ticks is needed
 
 
 def test_a_run_that_takes_what_there_is_has_no_ticks_and_its_windows_wait(

@@ -9,7 +9,7 @@ import pytest
 import tidegate
 from laws.scripts import PROCESSING_TIME, STREAM, Law, check, drawn
 from tidegate.cases.spark import SparkRuns
-from tidegate.plan.physical import PhysicalStreamingAggregation
+from tidegate.plan.stages import IngestRows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,6 +66,6 @@ def test_rows_are_kept_whole_whatever_the_setting_says(name: str) -> None:
         ).physical
         for path in ("auto", "off")
     )
-    assert auto.find(PhysicalStreamingAggregation) is None
-    assert off.find(PhysicalStreamingAggregation) is None
+    assert isinstance(auto.ingest, IngestRows)
+    assert isinstance(off.ingest, IngestRows)
     assert auto.fingerprint == off.fingerprint

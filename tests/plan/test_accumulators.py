@@ -21,8 +21,8 @@ from tidegate.plan.aggregates.planned import (
 )
 from tidegate.plan.aggregates.registry import REGISTERED, register_accumulator
 from tidegate.plan.aggregates.table import ACCUMULATORS, DISTINCT, IGNORE_NULLS, TYPED
-from tidegate.plan.physical import PhysicalStreamingAggregation
 from tidegate.plan.schema import parse_schema
+from tidegate.plan.stages import IngestPartials
 from tidegate.plan.statement import Relation
 from tidegate.planner.planner import plan_query
 
@@ -40,8 +40,7 @@ def planned(items: str, *, settings: str = "ts") -> tuple[PlannedAccumulator, ..
         typed := read_settings({"event_time_field": settings}),
     )
     _, physical = plan_query(bound, typed)
-    streaming = physical.find(PhysicalStreamingAggregation)
-    return streaming.accumulators if streaming else ()
+    return physical.ingest.accumulators if isinstance(physical.ingest, IngestPartials) else ()
 
 
 def updates(items: str) -> list[str]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tidegate.explain.describe import Described, describe_physical
 from tidegate.plan.logical import (
     Aggregation,
     DataSource,
@@ -14,14 +15,9 @@ from tidegate.plan.logical import (
     Watermark,
     WindowNode,
 )
-from tidegate.plan.physical import (
-    PHYSICAL_WINDOWS,
-    PhysicalAggregation,
-    PhysicalPlan,
-    PhysicalStreamingAggregation,
-    PhysicalWatermark,
-)
+from tidegate.plan.physical import PhysicalPlan
 from tidegate.plan.settings import RowPath, Settings, TimeMode
+from tidegate.plan.stages import IngestPartials, IngestRows
 from tidegate.plan.statement import BoundQuery, OrderItem, Relation
 from tidegate.plan.windows import (
     Count,
@@ -61,6 +57,14 @@ def everything() -> BoundQuery:
 
 def physical(bound: BoundQuery, settings: Settings = BY_TS) -> PhysicalPlan:
     return plan_query(bound, settings)[1]
+
+
+def nodes(plan: PhysicalPlan) -> list[Described]:
+    """The nodes that EXPLAIN prints for a plan, the sink first."""
+    found = [describe_physical(plan)]
+    while (child := found[-1].child) is not None:
+        found.append(child)
+    return found
 
 
 def logical_names(plan: LogicalPlan) -> list[str]:
@@ -135,16 +139,19 @@ def test_the_only_child_of_what_holds_a_window_is_its_watermark(
     window: Window, mode: RowPath
 ) -> None:
     plan = physical(query(window=window), replace(BY_TS, streaming_aggregation=mode))
-    holders = (*PHYSICAL_WINDOWS.values(), PhysicalStreamingAggregation)
-    (holder,) = (node for node in plan.nodes() if isinstance(node, holders))
-    (watermark,) = holder.children
-    assert isinstance(watermark, PhysicalWatermark)
-    assert watermark.window == window
+    holder, watermark = (node for node in nodes(plan) if node.parameters.get("kind"))
+    assert holder.child == watermark
+    assert holder.id.startswith(
+        "PhysicalStreamingAggregation#"
+        if isinstance(plan.ingest, IngestPartials)
+        else f"Physical{type(window).__name__}Window#"
+    )
+    assert watermark.id.startswith("PhysicalWatermark#")
+    assert watermark.parameters == holder.parameters
 
 
 def test_ids_count_from_the_sink_down() -> None:
-    plan = physical(everything())
-    assert [f"{node.plan_type}#{node.index}" for node in plan.nodes()] == [
+    assert [node.id for node in nodes(physical(everything()))] == [
         "PhysicalDataSink#0",
         "PhysicalProject#1",
         "PhysicalLimit#2",
@@ -159,18 +166,16 @@ def test_ids_count_from_the_sink_down() -> None:
 
 @pytest.mark.parametrize("window", WINDOWS[:5], ids=lambda window: type(window).__name__)
 def test_aggregates_with_a_merge_are_streamed(window: Window) -> None:
-    plan = physical(query(window=window))
-    streaming = plan.find(PhysicalStreamingAggregation)
-    assert streaming is not None
-    assert streaming.reason == "every aggregate has a merge"
-    assert plan.find(PhysicalAggregation) is None
+    ingest = physical(query(window=window)).ingest
+    assert isinstance(ingest, IngestPartials)
+    assert ingest.reason == "every aggregate has a merge"
 
 
 def test_distinct_keys_are_streamed_without_accumulators() -> None:
-    streaming = physical(replace(query(), aggregates=())).find(PhysicalStreamingAggregation)
-    assert streaming is not None
-    assert streaming.accumulators == ()
-    assert streaming.reason == "distinct keys need no aggregate"
+    ingest = physical(replace(query(), aggregates=())).ingest
+    assert isinstance(ingest, IngestPartials)
+    assert ingest.accumulators == ()
+    assert ingest.reason == "distinct keys need no aggregate"
 
 
 @pytest.mark.parametrize(
@@ -208,11 +213,9 @@ def test_distinct_keys_are_streamed_without_accumulators() -> None:
     ids=["state", "count", "row query", "off", "no merge", "distinct"],
 )
 def test_rows_are_kept_for_a_reason(bound: BoundQuery, settings: Settings, reason: str) -> None:
-    plan = physical(bound, settings)
-    kept = plan.find(PhysicalAggregation)
-    assert kept is not None
-    assert kept.reason == reason
-    assert plan.find(PhysicalStreamingAggregation) is None
+    ingest = physical(bound, settings).ingest
+    assert isinstance(ingest, IngestRows)
+    assert ingest.reason == reason
 
 
 @pytest.mark.parametrize("window", WINDOWS[:3], ids=lambda window: type(window).__name__)
@@ -274,7 +277,7 @@ def test_what_is_not_run_yet_is_said_in_one_sentence(
 
 def test_the_identity_of_the_state_names_all_that_shapes_it() -> None:
     fingerprint = physical(query()).fingerprint
-    (column,) = physical(query()).find(PhysicalStreamingAggregation).partial_columns  # type: ignore[union-attr]
+    (column,) = physical(query()).ingest.partial_columns  # type: ignore[union-attr]
     assert fingerprint == {
         "format": "1",
         "window": 'tumbling size="10s" offset="0s"',
@@ -362,4 +365,4 @@ def test_emitting_at_once_or_on_close_is_another_state() -> None:
 def test_a_plan_finds_the_watermark_of_its_query() -> None:
     watermark = plan_logical(query(), BY_TS).root.child.child.child.child  # type: ignore[union-attr]
     assert isinstance(watermark, Watermark)
-    assert physical(query()).watermark.spec == watermark.spec
+    assert physical(query()).watermark == watermark.spec

@@ -8,8 +8,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions
 
 from tidegate.errors import ConfigError
-from tidegate.plan.aggregates.planned import ORDER, has_merge, plan_accumulator
+from tidegate.plan.aggregates.planned import has_merge, plan_accumulator
 from tidegate.plan.aggregates.registry import REGISTERED
+from tidegate.plan.columns import ORDER
 from tidegate.spark.statements import empty_frame
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def check_definitions(plan: PhysicalPlan, rows: DataFrame) -> None:
     Raises:
         ConfigError: with the text and what Spark says of it.
     """
-    own = [aggregate for aggregate in plan.query.aggregates if aggregate.function in REGISTERED]
+    own = [aggregate for aggregate in plan.ingest.aggregates if aggregate.function in REGISTERED]
     if not own:
         return
     empty = empty_frame(rows.sparkSession, rows.schema)
@@ -49,7 +50,7 @@ def _check(aggregate: Aggregate, plan: PhysicalPlan, rows: DataFrame) -> None:
             f"{aggregate.text} is not how {name} is called\n\n"
             f"It takes {count} argument{'' if count == 1 else 's'} and no DISTINCT."
         )
-    planned = plan_accumulator(aggregate, plan.query.arguments)
+    planned = plan_accumulator(aggregate, plan.ingest.arguments)
     (column,), (part,) = planned.columns, defined.parts
     partials = _aggregated(rows, functions.expr(column.update), column.name, (name, part.update))
     # The state keeps the first type of a column, but that anything in it may be NULL.

@@ -21,20 +21,21 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from tidegate.plan.physical import PhysicalPlan
+    from tidegate.plan.statement import BoundQuery
 
 
 def refusal(
-    plan: PhysicalPlan, frames: Mapping[str, DataFrame], spark: SparkSession
+    bound: BoundQuery, plan: PhysicalPlan, frames: Mapping[str, DataFrame], spark: SparkSession
 ) -> TidegateError | None:
     """Return what Spark's analyzer refuses in a statement, at the smallest part of it, or None.
 
     Args:
-        plan: the plan.
+        bound: the statement.
+        plan: its plan.
         frames: the stream and the tables, by the names of the statement; only their columns count.
         spark: their session.
     """
-    bound = plan.query
-    asked = questions(bound, plan.watermark.spec.event_time.sql)
+    asked = questions(bound, plan.watermark.event_time.sql)
     needed = {each.name for each in (bound.source, *bound.tables)}
     used = {name: frame for name, frame in frames.items() if name in needed}
     with analyzer(spark, used) as spark_analyzer:
@@ -62,11 +63,9 @@ def column_types(
         frames: as for ``refusal``.
         spark: their session.
     """
-    statement = plan.query.statement
-    ctes = statement.ctes.strip()[len("WITH ") :]
+    written = plan.prepare.from_clause
     with analyzer(spark, frames) as spark_analyzer:
-        query = f"SELECT * FROM {statement.relation}"
-        columns = spark_analyzer.ask(query, (ctes,) if ctes else ())
+        columns = spark_analyzer.ask(f"SELECT * FROM {written.relation}", written.named_ctes)
     if isinstance(columns, Failure):
         return {}
     times = Counter(field.name.lower() for field in columns.fields)
@@ -130,7 +129,7 @@ def _refused_time(
     plan: PhysicalPlan, asked: Questions, spark_analyzer: Analyzer
 ) -> TidegateError | None:
     """What is wrong with an event time whose type was not known when the query was planned."""
-    spec, unit = plan.watermark.spec.event_time, plan.settings.event_time_unit
+    spec, unit = plan.watermark.event_time, plan.settings.event_time_unit
     if spec.sql is None:
         return None
     time = spark_analyzer.ask(asked.rows.select(spec.sql), asked.rows.ctes)

@@ -21,7 +21,7 @@ from tidegate.analysis.types import column_types, refusal
 from tidegate.api import arguments
 from tidegate.api.inputs import Given
 from tidegate.connectors.sinks import Sink, SinkLike
-from tidegate.engine.clock import needs_ticks, with_ticks, without_ticks
+from tidegate.engine.clock import with_ticks, without_ticks
 from tidegate.engine.final import final_errors, final_results
 from tidegate.engine.job import Job, Outlets, make_job
 from tidegate.engine.rows.prepare import are_conditions, prepare
@@ -34,8 +34,8 @@ from tidegate.paths import StrPath
 from tidegate.plan.logical import Authority, LogicalPlan
 from tidegate.plan.physical import PhysicalPlan
 from tidegate.plan.settings import Settings, TimeMode
-from tidegate.planner.guards import is_derived, result_guards, with_guards
-from tidegate.planner.planner import plan_query
+from tidegate.planner.guards import with_result_types
+from tidegate.planner.planner import plan_physical, plan_query
 from tidegate.planner.rules import runnable
 from tidegate.spark.files import is_local_by_default
 from tidegate.spark.session import local_session
@@ -87,7 +87,7 @@ def sql(  # noqa: PLR0913 - the public call; all but the statement are options b
     functions = () if session is None else user_functions(session)
     bound = bind(statement, given.relations(), typed, functions)
     logical, physical = plan_query(bound, typed)
-    query = Query(logical=logical, physical=with_guards(physical), given=given, spark=spark)
+    query = Query(logical=logical, physical=physical, given=given, spark=spark)
     if not isinstance(given.streams.get(bound.source.name), str):
         query.check_types()
     return query
@@ -128,7 +128,8 @@ class Query:
             ConfigError: the setting ``event_time_field`` names what is no time.
         """
         given = self._frames_by_name(arguments.tables(frames, "frames"))
-        found = refusal(self.physical, given, next(iter(given.values())).sparkSession)
+        spark = next(iter(given.values())).sparkSession
+        found = refusal(self.logical.query, self.physical, given, spark)
         if found is not None:
             raise found
         self._learn_types(given)
@@ -193,10 +194,10 @@ class Query:
             name=arguments.query_name(name),
             on_batch=arguments.function(on_batch, "on_batch", "report"),
         )
-        stream = self.given.streams.get(self.physical.query.source.name)
+        stream = self.given.streams.get(self.physical.prepare.source.name)
         if stream is None or isinstance(stream, str) or not stream.isStreaming:
             raise ConfigError(
-                f"{self.physical.query.source.name} is not a streaming DataFrame\n\nGive one of "
+                f"{self.physical.prepare.source.name} is not a streaming DataFrame\n\nGive one of "
                 "spark.readStream to tidegate.sql(..), or use query.batch(..) for a table."
             )
         self._warn_of_processing_time()
@@ -239,14 +240,14 @@ class Query:
         self, frames: Mapping[str, DataFrame], *, keep_rows: bool = False
     ) -> tuple[DataFrame, Job]:
         """Prepared rows of tables, and their job."""
-        known = (each.name for each in (self.physical.query.source, *self.physical.query.tables))
+        known = (relation.name for relation in self.physical.prepare.relations)
         given = {**self.given.frames(), **arguments.tables_of(frames, known)}
-        name = self.physical.query.source.name
+        name = self.physical.prepare.source.name
         if name not in given or given[name].isStreaming:
             raise ConfigError(
                 f"batch needs a static DataFrame\n\nWrite query.batch({name}=spark.read...)."
             )
-        if self.physical.watermark.spec.mode is TimeMode.PROCESSING:
+        if self.physical.watermark.mode is TimeMode.PROCESSING:
             raise ExecutionError(
                 "batch() has no processing time: the rows of a table have no arrival\n\nGive the "
                 'query an event time: event_time_field = "..", or ON in the statement.'
@@ -257,12 +258,12 @@ class Query:
         return rows, self._job(rows, Outlets(results=_nowhere), partitions=_parallelism(rows))
 
     def _warn_of_processing_time(self) -> None:
-        spec = self.physical.watermark.spec
+        spec = self.physical.watermark
         if spec.mode is TimeMode.PROCESSING and spec.event_time.authority is Authority.DEFAULT:
             logging.getLogger("tidegate").warning(
                 "%s: windows are in processing time, for nothing names an event time; set "
                 'event_time_field, or time = "processing" if that is meant',
-                self.physical.query.statement.origin,
+                self.logical.query.statement.origin,
             )
 
     def _job(self, rows: DataFrame, outlets: Outlets, partitions: int) -> Job:
@@ -273,8 +274,8 @@ class Query:
             job = make_job(self.physical, rows, outlets, partitions)
         names = {field.name: field.dataType for field in rows.schema} | dict(job.finisher.types)
         types = {name: kind.simpleString() for name, kind in names.items()}
-        finisher = replace(job.finisher, guards=result_guards(self.physical, types))
-        return replace(job, finisher=finisher)
+        plan = with_result_types(self.physical, types)
+        return replace(job, plan=plan, finisher=replace(job.finisher, plan=plan))
 
     def _prepare(
         self,
@@ -286,12 +287,12 @@ class Query:
         reason = runnable(self.physical)
         if reason is not None:
             raise ExecutionError(reason)
-        needed = {r.name for r in (self.physical.query.source, *self.physical.query.tables)}
+        needed = {relation.name for relation in self.physical.prepare.relations}
         used = {name: frame for name, frame in frames.items() if name in needed}
         self._learn_types(used)
         with self._refusing(used):
             rows = prepare(self.physical, used, **options)
-        if not needs_ticks(self.physical):
+        if not self.physical.needs_ticks:
             return rows
         return (
             with_ticks(rows, self.physical.settings.clock_interval_us)
@@ -309,11 +310,13 @@ class Query:
                 yield
         except AnalysisException as error:
             given = self._frames_by_name(frames)
-            raise refusal(self.physical, given, self.spark) or self._refused(error) from error
+            raise refusal(self.logical.query, self.physical, given, self.spark) or self._refused(
+                error
+            ) from error
 
     def _refused(self, error: PySparkException) -> QueryError:
         """Return what Spark refuses of a statement that is no expression of the user's."""
-        statement = self.physical.query.statement
+        statement = self.logical.query.statement
         what, mend = in_words("the statement", failure_of(error))
         return QueryError(
             what,
@@ -325,12 +328,12 @@ class Query:
 
     def _learn_types(self, frames: Mapping[str, DataFrame]) -> None:
         """Guard expressions by the types of columns that only Spark can tell, once it is there."""
-        if self._knows_types or not is_derived(self.physical):
+        if self._knows_types or not self.physical.prepare.from_clause.is_derived:
             return
         plan = self.physical
         types = column_types(plan, frames, next(iter(frames.values())).sparkSession)
         # In this order: another thread must not find the flag before the guards.
-        self.physical = with_guards(plan, types)
+        self.physical = plan_physical(self.logical, plan.settings, types)
         self._knows_types = True
 
     def _frames_by_name(self, frames: Mapping[str, DataFrame] | None) -> dict[str, DataFrame]:

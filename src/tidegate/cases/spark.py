@@ -76,7 +76,7 @@ class SparkCaseEngine:
             raise
 
     def batch(self, rows: tuple[tuple[object, ...], ...], clock_us: int | None) -> Observed:
-        if clock_us is None and self._query.physical.watermark.spec.mode is TimeMode.PROCESSING:
+        if clock_us is None and self._query.physical.watermark.mode is TimeMode.PROCESSING:
             raise CaseError(
                 "the batch has no clock, but the query runs in processing time",
                 path=self._case.path,

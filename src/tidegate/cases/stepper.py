@@ -52,7 +52,7 @@ class CaseStepper:
 
     def batch(self, frame: DataFrame, clock_us: int) -> Outcome:
         """Run the next batch with rows of the stream, at a clock."""
-        name = self._query.physical.query.source.name
+        name = self._query.physical.prepare.source.name
         rows = self._query._prepare({**self._query.given.tables, name: frame}, keep_rows=True)
         return self._outcome(self._stepper.run(self._next, rows, clock_us))
 

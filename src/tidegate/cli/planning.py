@@ -20,7 +20,6 @@ from tidegate.plan.pipeline import PipelineConfig, TransformConfig
 from tidegate.plan.schema import parse_schema
 from tidegate.plan.settings import Settings
 from tidegate.plan.statement import Relation
-from tidegate.planner.guards import with_guards
 from tidegate.planner.planner import plan_query
 
 _SETTING = re.compile(r"(?:.*: )?(\w+) = ")
@@ -74,7 +73,7 @@ def plan_asked(asked: Asked) -> Iterator[Planned | TidegateError]:
         names = [stream.sql for stream in statement.streams]
         relations = relations_from_words(asked.schemas, names)
         logical, physical = plan_query(bind(statement, relations, settings), settings)
-        yield Planned(name="query", logical=logical, physical=with_guards(physical))
+        yield Planned(name="query", logical=logical, physical=physical)
     except TidegateError as error:
         yield error
 
@@ -103,7 +102,7 @@ def plan_transform(config: PipelineConfig, transform: TransformConfig) -> Planne
         logical, physical = plan_query(bound, transform.settings)
     except TidegateError as error:
         raise in_file(error, config, transform) from None
-    return Planned(name=transform.name, logical=logical, physical=with_guards(physical))
+    return Planned(name=transform.name, logical=logical, physical=physical)
 
 
 def in_file(

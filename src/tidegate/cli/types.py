@@ -40,10 +40,9 @@ def wrong_types(plans: Sequence[Planned], file: Path | None) -> Iterator[Tidegat
         config = load_config(file)
     spark = local_session(options=config.spark_options if config is not None else None)
     for planned in plans:
-        query = planned.physical.query
-        relations = (query.source, *query.tables)
+        relations = planned.physical.prepare.relations
         frames = {each.name: _frame(spark, each, config) for each in relations}
-        found = refusal(planned.physical, frames, spark)
+        found = refusal(planned.logical.query, planned.physical, frames, spark)
         if found is not None:
             yield (
                 found if config is None else in_file(found, config, config.transforms[planned.name])

@@ -14,17 +14,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tidegate.plan.settings import TimeMode
-from tidegate.plan.windows import Count, Sliding, State
+from tidegate.plan.columns import TICK
 from tidegate.time import MICROS_PER_SECOND
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from tidegate.plan.physical import PhysicalPlan
-
-# BOOLEAN, only in plans that need ticks: the row is one.
-TICK = "_tick"
 
 
 MICROS_PER_MILLI = 1_000
@@ -47,20 +41,6 @@ class OffsetLogClock:
         """Return the clock of a batch that has been planned, in microseconds since 1970."""
         metadata = self._log.get(batch_id).get().metadataOpt().get()
         return int(metadata.batchTimestampMs()) * MICROS_PER_MILLI
-
-
-def needs_ticks(plan: PhysicalPlan) -> bool:
-    """Whether the passing of time alone can close a window of this plan."""
-    spec = plan.watermark.spec
-    if spec.mode is TimeMode.EVENT:
-        return spec.idle_timeout_us is not None
-    match plan.watermark.window:
-        case State() | Count():
-            return False
-        case Sliding(lookahead=None):
-            return spec.emit_on_close
-        case _:
-            return True
 
 
 def with_ticks(rows: DataFrame, interval_us: int) -> DataFrame:

@@ -12,7 +12,7 @@ from tidegate.engine.windows.ordered.operator import OrderedOperator
 from tidegate.engine.windows.panes.operator import PaneOperator
 from tidegate.engine.windows.sessions.operator import SessionOperator
 from tidegate.engine.windows.sliding.operator import SlidingOperator
-from tidegate.plan.aggregates.planned import TIME
+from tidegate.plan.columns import TIME
 from tidegate.spark.statements import over
 
 if TYPE_CHECKING:

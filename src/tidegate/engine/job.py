@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StringType
 
 from tidegate.engine.rows.finish import Finisher, native_types
-from tidegate.engine.rows.prepare import ROW, BatchStart
+from tidegate.engine.rows.prepare import BatchStart
 from tidegate.engine.windows.operator import Operator
 from tidegate.engine.windows.ordered.count_window import CountScan
 from tidegate.engine.windows.ordered.operator import OrderedOperator, OrderedRows, Scan
@@ -21,11 +21,9 @@ from tidegate.engine.windows.sessions.operator import SessionOperator
 from tidegate.engine.windows.sessions.spans import SpanPartials, SpanRows
 from tidegate.engine.windows.sliding.operator import sliding_operator
 from tidegate.engine.windows.state_rows import Partials, WholeRows
-from tidegate.plan.physical import (
-    PhysicalAggregation,
-    PhysicalPlan,
-    PhysicalStreamingAggregation,
-)
+from tidegate.plan.columns import ROW
+from tidegate.plan.physical import PhysicalPlan
+from tidegate.plan.stages import IngestPartials, IngestRows
 from tidegate.plan.windows import Count, Cumulate, Hopping, Session, Sliding, State, Tumbling
 from tidegate.spark.statements import empty_frame
 
@@ -76,7 +74,7 @@ def make_job(plan: PhysicalPlan, rows: DataFrame, outlets: Outlets, partitions: 
     # The analyzer needs a relation that is not a stream, and no rows.
     empty = empty_frame(rows.sparkSession, rows.schema)
     operator = make_operator(plan, empty)
-    finisher = Finisher(plan=plan, types=native_types(empty, plan.query.aggregates))
+    finisher = Finisher(plan=plan, types=native_types(empty, plan.ingest.aggregates))
     return Job(
         plan=plan,
         operator=operator,
@@ -94,7 +92,7 @@ def make_operator(plan: PhysicalPlan, empty: DataFrame) -> Operator:
         plan: a plan that ``runnable`` accepts.
         empty: a static frame without rows, of the prepared columns.
     """
-    window = plan.watermark.window
+    window = plan.close.window
     match window:
         case Tumbling() | Hopping() | Cumulate():
             grid = pane_grid(window)
@@ -129,12 +127,11 @@ def ordered_operator(plan: PhysicalPlan, scan: Scan, empty: DataFrame) -> Ordere
 
 def shape_of(plan: PhysicalPlan) -> Partials | WholeRows:
     """Return what a state row is: partials where every aggregate has a merge, whole rows else."""
-    streaming = plan.find(PhysicalStreamingAggregation)
-    if streaming is not None:
-        return Partials(aggregation=streaming)
-    kept = plan.find(PhysicalAggregation)
-    assert kept is not None, "every plan has an aggregation"
-    return WholeRows(aggregation=kept)
+    match plan.ingest:
+        case IngestPartials() as partials:
+            return Partials(aggregation=partials)
+        case IngestRows() as rows:
+            return WholeRows(aggregation=rows)
 
 
 def span_shape_of(plan: PhysicalPlan, gap_us: int) -> SpanPartials | SpanRows:

@@ -23,10 +23,11 @@ from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from tidegate.engine.faults import fault_point
-from tidegate.engine.rows.prepare import ERROR, BatchStart
+from tidegate.engine.rows.prepare import BatchStart
 from tidegate.engine.side_output.records import KINDS, Judged, failed_results, side_output
 from tidegate.engine.windows.operator import Closing, Ingested
 from tidegate.metrics.report import BatchReport, Counts
+from tidegate.plan.columns import ERROR
 from tidegate.plan.logical import Authority
 from tidegate.plan.settings import TimeMode
 from tidegate.spark.observe import observed
@@ -175,7 +176,7 @@ def _latest(*times: int | None) -> int | None:
 
 def _with_fallbacks(counts: Counts, job: Job) -> Counts:
     """In processing time that nobody asked for every row falls back on the clock."""
-    spec = job.plan.watermark.spec
+    spec = job.plan.watermark
     unasked = spec.mode is TimeMode.PROCESSING and spec.event_time.authority is Authority.DEFAULT
     return replace(counts, processing_time_fallback=counts.accumulated) if unasked else counts
 
@@ -184,7 +185,7 @@ def _advance(state: Manifest, ingested: Ingested, clock_us: int | None, job: Job
     if clock_us is None:
         return state.watermark
     seen = {} if ingested.event_time_us is None else {SINGLE_SHARD: ingested.event_time_us}
-    return advance(state.watermark, seen, clock_us, job.plan.watermark.spec)
+    return advance(state.watermark, seen, clock_us, job.plan.watermark)
 
 
 def _past_everything(
@@ -194,7 +195,7 @@ def _past_everything(
     last_us = job.operator.end_of_all(segments)
     if last_us is None:
         return watermark
-    past_us = last_us + job.plan.watermark.spec.lateness_us
+    past_us = last_us + job.plan.watermark.lateness_us
     return replace(watermark, watermark_us=_latest(watermark.watermark_us, past_us))
 
 
@@ -205,7 +206,7 @@ def _bound(state: Manifest, watermark: WatermarkState, job: Job) -> int | None:
     """
     if watermark.watermark_us is None:
         return state.bound_us
-    return _latest(state.bound_us, watermark.watermark_us - job.plan.watermark.spec.lateness_us)
+    return _latest(state.bound_us, watermark.watermark_us - job.plan.watermark.lateness_us)
 
 
 def _emit(closing: Closing, job: Job, store: StateStore) -> Emitted:

@@ -9,6 +9,7 @@ from typing import TypeAlias, assert_never
 from tidegate.explain.facts import Detail, Json, closing, fact, watermark_details, window_parameters
 from tidegate.plan.aggregates.planned import PlannedAccumulator
 from tidegate.plan.logical import (
+    UNNAMED,
     Aggregation,
     DataSink,
     DataSource,
@@ -22,22 +23,10 @@ from tidegate.plan.logical import (
     Watermark,
     WindowNode,
 )
-from tidegate.plan.physical import (
-    PHYSICAL_WINDOWS,
-    PhysicalAggregation,
-    PhysicalDataSink,
-    PhysicalDataSource,
-    PhysicalFilter,
-    PhysicalJoin,
-    PhysicalLimit,
-    PhysicalNode,
-    PhysicalOrder,
-    PhysicalProject,
-    PhysicalStreamingAggregation,
-    PhysicalWatermark,
-)
+from tidegate.plan.physical import PhysicalPlan
 from tidegate.plan.settings import TimeMode
-from tidegate.plan.statement import Argument, Key, OrderItem, OutputItem, Relation
+from tidegate.plan.stages import IngestPartials, IngestRows
+from tidegate.plan.statement import Aggregate, Argument, From, Key, OrderItem, OutputItem, Relation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,14 +47,16 @@ def describe_logical(node: LogicalNode, mode: TimeMode, index: int = 0) -> Descr
     return Described(id=f"{name}#{index}", parameters=parameters, details=details, child=child)
 
 
-def describe_physical(node: PhysicalNode, mode: TimeMode) -> Described:
-    """Return a physical node and all below it."""
-    assert len(node.children) <= 1, "a plan is a chain"
-    child = describe_physical(node.children[0], mode) if node.children else None
-    parameters, details = _physical_facts(node, mode)
-    return Described(
-        id=f"{node.plan_type}#{node.index}", parameters=parameters, details=details, child=child
-    )
+def describe_physical(plan: PhysicalPlan) -> Described:
+    """Return the stages of a plan as a chain of nodes, from the sink down."""
+    described: Described | None = None
+    nodes = _physical_nodes(plan)
+    for index, (name, (parameters, details)) in reversed([*enumerate(nodes)]):
+        described = Described(
+            id=f"Physical{name}#{index}", parameters=parameters, details=details, child=described
+        )
+    assert described is not None, "a plan has stages"
+    return described
 
 
 _Facts: TypeAlias = "tuple[dict[str, Json], tuple[Detail, ...]]"
@@ -75,8 +66,8 @@ def _logical_facts(node: LogicalNode, mode: TimeMode) -> _Facts:  # noqa: C901, 
     match node:
         case DataSource(relation=relation):
             return _source_facts(relation)
-        case Join(ctes=ctes, relation=text, tables=tables):
-            return {}, _join_details(ctes, text, tables)
+        case Join(from_clause=from_clause, tables=tables):
+            return {}, _join_details(from_clause, tables)
         case Filter(stage=stage, predicate=predicate):
             return {"stage": stage.value}, _filter(stage, predicate)
         case Watermark(spec=spec):
@@ -84,8 +75,7 @@ def _logical_facts(node: LogicalNode, mode: TimeMode) -> _Facts:  # noqa: C901, 
         case WindowNode(window=window):
             return window_parameters(window, mode), ()
         case Aggregation(keys=keys, arguments=arguments, aggregates=aggregates):
-            calls = [(aggregate.name, aggregate.text) for aggregate in aggregates]
-            return {}, (*_grouping(keys, arguments), *_pairs("aggregates", calls))
+            return {}, (*_grouping(keys, arguments), *_calls(aggregates))
         case Order(items=items):
             return {}, (_order(items),)
         case Limit(count=count):
@@ -98,43 +88,45 @@ def _logical_facts(node: LogicalNode, mode: TimeMode) -> _Facts:  # noqa: C901, 
             assert_never(node)
 
 
-def _physical_facts(node: PhysicalNode, mode: TimeMode) -> _Facts:  # noqa: C901, PLR0911 - one case for each node
-    match node:
-        case PhysicalDataSource(relation=relation):
-            return _source_facts(relation)
-        case PhysicalJoin(ctes=ctes, relation=text, tables=tables):
-            return {}, _join_details(ctes, text, tables)
-        case PhysicalFilter(stage=stage, predicate=predicate):
-            return {"stage": stage.value}, _filter(stage, predicate)
-        case PhysicalWatermark(spec=spec, window=window):
-            closes = fact("closes", closing(window, spec))
-            return window_parameters(window, mode), (*watermark_details(spec), closes)
-        case PhysicalAggregation(
-            keys=keys, arguments=arguments, aggregates=aggregates, reason=reason
-        ):
-            calls = [(aggregate.name, aggregate.text) for aggregate in aggregates]
-            details = (*_grouping(keys, arguments), *_pairs("aggregates", calls))
-            return {}, (fact("path", f"rows kept to the close: {reason}"), *details)
-        case PhysicalStreamingAggregation(
-            window=window, keys=keys, arguments=arguments, reason=reason
-        ):
-            details = (*_grouping(keys, arguments), *_accumulators(node.accumulators))
-            path = fact("path", f"streaming aggregation: {reason}")
-            return window_parameters(window, mode), (path, *details)
-        case PhysicalOrder(items=items):
-            return {}, (_order(items),)
-        case PhysicalLimit(count=count):
-            return {"count": count}, ()
-        case PhysicalProject(items=columns):
-            return {}, _output(columns)
-        case PhysicalDataSink(name=name):
-            return {"name": name}, ()
-        case _:
-            assert isinstance(node, tuple(PHYSICAL_WINDOWS.values())), (
-                f"{node.plan_type} is not described"
-            )
-            window = getattr(node, "window")  # noqa: B009 - the classes share the field, not a base
-            return window_parameters(window, mode), ()
+def _physical_nodes(plan: PhysicalPlan) -> list[tuple[str, _Facts]]:
+    """The nodes of a plan with their facts, the sink first."""
+    prepare, finish, window = plan.prepare, plan.finish, plan.close.window
+    spec = prepare.watermark
+    parameters = window_parameters(window, spec.mode)
+    nodes: list[tuple[str, _Facts]] = [
+        ("DataSink", ({"name": UNNAMED}, ())),
+        ("Project", ({}, _output(finish.items))),
+    ]
+    if finish.limit is not None:
+        nodes.append(("Limit", ({"count": finish.limit}, ())))
+    if finish.order_by:
+        nodes.append(("Order", ({}, (_order(finish.order_by),))))
+    if finish.having is not None:
+        nodes.append(_filter_node(FilterStage.HAVING, finish.having.sql))
+    ingest = plan.ingest
+    grouping = _grouping(ingest.keys, ingest.arguments)
+    match ingest:
+        case IngestPartials(accumulators=accumulators):
+            path = fact("path", f"streaming aggregation: {ingest.reason}")
+            details = (path, *grouping, *_accumulators(accumulators))
+            nodes.append(("StreamingAggregation", (parameters, details)))
+        case IngestRows(aggregates=aggregates):
+            path = fact("path", f"rows kept to the close: {ingest.reason}")
+            details = (path, *grouping, *_calls(aggregates))
+            nodes.append(("Aggregation", ({}, details)))
+            nodes.append((f"{type(window).__name__}Window", (parameters, ())))
+    closes = fact("closes", closing(window, spec))
+    nodes.append(("Watermark", (parameters, (*watermark_details(spec), closes))))
+    if prepare.where is not None:
+        nodes.append(_filter_node(FilterStage.WHERE, prepare.where))
+    if prepare.derives:
+        nodes.append(("Join", ({}, _join_details(prepare.from_clause, prepare.tables))))
+    nodes.append(("DataSource", _source_facts(prepare.source)))
+    return nodes
+
+
+def _filter_node(stage: FilterStage, predicate: str) -> tuple[str, _Facts]:
+    return "Filter", ({"stage": stage.value}, _filter(stage, predicate))
 
 
 _LINE_BREAK = re.compile(r"\s*\n\s*")
@@ -170,9 +162,9 @@ def _source_facts(relation: Relation) -> _Facts:
     )
 
 
-def _join_details(ctes: str, relation: str, tables: tuple[Relation, ...]) -> tuple[Detail, ...]:
-    facts = [fact("with", ctes)] if ctes else []
-    facts.append(fact("from", relation))
+def _join_details(from_clause: From, tables: tuple[Relation, ...]) -> tuple[Detail, ...]:
+    facts = [fact("with", from_clause.ctes)] if from_clause.ctes else []
+    facts.append(fact("from", from_clause.relation.strip()))
     if tables:
         facts.append(fact("tables", ", ".join(table.name for table in tables)))
     return tuple(facts)
@@ -183,6 +175,10 @@ def _grouping(keys: tuple[Key, ...], arguments: tuple[Argument, ...]) -> tuple[D
         *_pairs("keys", [(key.name, key.expression.sql) for key in keys]),
         *_pairs("arguments", [(argument.name, argument.expression.sql) for argument in arguments]),
     )
+
+
+def _calls(aggregates: tuple[Aggregate, ...]) -> tuple[Detail, ...]:
+    return _pairs("aggregates", [(aggregate.name, aggregate.text) for aggregate in aggregates])
 
 
 def _output(items: tuple[OutputItem, ...]) -> tuple[Detail, ...]:

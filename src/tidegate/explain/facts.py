@@ -8,7 +8,6 @@ from typing import TypeAlias, assert_never
 from tidegate.plan.logical import Authority, WatermarkSpec
 from tidegate.plan.settings import TimeMode
 from tidegate.plan.windows import (
-    WINDOW_KINDS,
     Count,
     Cumulate,
     Hopping,
@@ -38,7 +37,7 @@ _OPTIONAL = ("when", "partition_by")
 
 def window_parameters(window: Window, mode: TimeMode) -> dict[str, Json]:
     """Return a window's kind, every parameter as the user wrote it, and the time mode."""
-    words: dict[str, Json] = {"kind": WINDOW_KINDS[type(window)]}
+    words: dict[str, Json] = {"kind": window.kind}
     for field in fields(window):
         value = getattr(window, field.name)
         if field.name in _OPTIONAL and not value:

@@ -15,8 +15,9 @@ from tidegate.explain.describe import Described, describe_logical, describe_phys
 from tidegate.explain.facts import Detail, Json, closing, watermark_details, window_parameters
 from tidegate.explain.row_errors import error_json, error_lines
 from tidegate.plan.logical import LogicalPlan
-from tidegate.plan.physical import PhysicalAggregation, PhysicalPlan, PhysicalStreamingAggregation
+from tidegate.plan.physical import PhysicalPlan
 from tidegate.plan.settings import Settings
+from tidegate.plan.stages import IngestPartials
 from tidegate.planner.rules import runnable
 from tidegate.time import format_duration
 
@@ -28,26 +29,25 @@ _LABEL = 14
 
 def explain_text(logical: LogicalPlan, physical: PhysicalPlan) -> str:
     """Return the plans for a person to read; it ends in a line break."""
-    mode = physical.watermark.spec.mode
+    mode = physical.watermark.mode
     lines = [f"Plan {physical.plan_id}"]
     for label, text in _summary(physical):
         lines += _labelled(label, (text,), "  ")
-    lines += _labelled("row errors", error_lines(physical), "  ")
+    lines += _labelled("row errors", error_lines(logical.query.statement, physical), "  ")
     lines += ["", "Logical plan", *_tree(describe_logical(logical.root, mode), "  ")]
-    lines += ["", "Physical plan", *_tree(describe_physical(physical.root, mode), "  ")]
+    lines += ["", "Physical plan", *_tree(describe_physical(physical), "  ")]
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
 def explain_json(logical: LogicalPlan, physical: PhysicalPlan) -> dict[str, Json]:
     """Return the same as JSON: the summary's facts, the state's fingerprint, both trees."""
-    watermark = physical.watermark
-    spec = watermark.spec
+    spec, window = physical.watermark, physical.close.window
     path, reason = _path(physical)
     return {
         "plan_id": physical.plan_id,
         "statement": logical.query.statement.text,
-        "window": window_parameters(watermark.window, spec.mode),
-        "closes": closing(watermark.window, spec),
+        "window": window_parameters(window, spec.mode),
+        "closes": closing(window, spec),
         "event_time": {
             "text": spec.event_time.text,
             "sql": spec.event_time.sql,
@@ -69,20 +69,20 @@ def explain_json(logical: LogicalPlan, physical: PhysicalPlan) -> dict[str, Json
         },
         "path": {"kind": path, "reason": reason},
         "not_yet_run": runnable(physical),
-        "row_errors": error_json(physical),
+        "row_errors": error_json(logical.query.statement, physical),
         "settings": dict(_settings(physical.settings)),
         "fingerprint": dict(physical.fingerprint),
         "logical": _json(describe_logical(logical.root, spec.mode)),
-        "physical": _json(describe_physical(physical.root, spec.mode)),
+        "physical": _json(describe_physical(physical)),
     }
 
 
 def _summary(physical: PhysicalPlan) -> Iterator[tuple[str, str]]:
-    watermark = physical.watermark
-    yield "window", parameter_text(window_parameters(watermark.window, watermark.spec.mode))
-    yield "closes", closing(watermark.window, watermark.spec)
+    spec, window = physical.watermark, physical.close.window
+    yield "window", parameter_text(window_parameters(window, spec.mode))
+    yield "closes", closing(window, spec)
     shown = ("event time", "because", "lag", "lateness", "watermark")
-    for detail in watermark_details(watermark.spec):
+    for detail in watermark_details(spec):
         if detail.label in shown:
             yield detail.label, detail.lines[0]
     path, reason = _path(physical)
@@ -100,12 +100,8 @@ _PATHS = {"streaming": "streaming aggregation", "rows": "rows kept to the close"
 
 def _path(physical: PhysicalPlan) -> tuple[str, str]:
     """Which way the rows go, and why."""
-    streaming = physical.find(PhysicalStreamingAggregation)
-    if streaming is not None:
-        return "streaming", streaming.reason
-    kept = physical.find(PhysicalAggregation)
-    assert kept is not None, "every plan has an aggregation"
-    return "rows", kept.reason
+    ingest = physical.ingest
+    return "streaming" if isinstance(ingest, IngestPartials) else "rows", ingest.reason
 
 
 def _settings(settings: Settings) -> Iterator[tuple[str, Json]]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tidegate.explain.facts import Json
-from tidegate.plan.aggregates.planned import TIME
+from tidegate.plan.columns import OWN_TIME, PASS, TIME
 from tidegate.plan.guarded import Guarded, reasons_of
 from tidegate.plan.physical import PhysicalPlan
-from tidegate.plan.prepared import OWN_TIME, PASS, prepared_columns
 from tidegate.plan.settings import ErrorPolicy
+from tidegate.plan.statement import SelectStmt
 
 _POLICIES = {
     ErrorPolicy.SIDE_OUTPUT: "an error row or result where one of these fails",
@@ -19,14 +19,14 @@ _POLICIES = {
 _NOT_KNOWN = "columns are not known, so anything is expected of them"
 
 
-def error_lines(plan: PhysicalPlan) -> tuple[str, ...]:
+def error_lines(statement: SelectStmt, plan: PhysicalPlan) -> tuple[str, ...]:
     """Return the policy, then one line for each expression that can fail."""
-    policy = plan.settings.error_policy
-    rows, results = _of_rows(plan), _of_results(plan)
+    policy = plan.side_output.error_policy
+    rows, results = _of_rows(plan), _of_results(statement, plan)
     if policy is not ErrorPolicy.FAIL and not rows and not results:
         return ("no expression can fail",)
     lines = [f"{policy.value}: {_POLICIES[policy]}"]
-    if plan.query.source.columns is None and (rows or results):
+    if plan.prepare.source.columns is None and (rows or results):
         lines[0] += f" ({_NOT_KNOWN})"
     for expression, guarded in (*rows, *results):
         text = " ".join(expression.split())
@@ -34,39 +34,36 @@ def error_lines(plan: PhysicalPlan) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def error_json(plan: PhysicalPlan) -> dict[str, Json]:
+def error_json(statement: SelectStmt, plan: PhysicalPlan) -> dict[str, Json]:
     """Return the same for JSON, with the parts that can fail."""
     return {
-        "error_policy": plan.settings.error_policy.value,
-        "types_known": plan.query.source.columns is not None,
+        "error_policy": plan.side_output.error_policy.value,
+        "types_known": plan.prepare.source.columns is not None,
         "of_rows": list(_guards_json(_of_rows(plan))),
-        "of_results": list(_guards_json(_of_results(plan))),
+        "of_results": list(_guards_json(_of_results(statement, plan))),
     }
 
 
 def _of_rows(plan: PhysicalPlan) -> list[tuple[str, Guarded]]:
-    written = prepared_columns(plan)
-    event_time = plan.watermark.spec.event_time.text
+    written = dict(plan.prepare.columns)
+    event_time = plan.watermark.event_time.text
     written |= dict.fromkeys((TIME, OWN_TIME), f"event time {event_time}")
     if PASS in written:
         written[PASS] = f"WHERE {written[PASS]}"
-    found = [(written[name], each) for name, each in plan.guards.items()]
+    found = [(written[name], each) for name, each in plan.prepare.guards.items()]
     return [(text, each) for text, each in found if each.error is not None]
 
 
-def _of_results(plan: PhysicalPlan) -> list[tuple[str, Guarded]]:
+def _of_results(statement: SelectStmt, plan: PhysicalPlan) -> list[tuple[str, Guarded]]:
     """The results that can fail, as the statement writes them."""
-    query = plan.query
-    text = query.statement.text
+    text = statement.text
     # Without its alias, where it has one.
-    bare = {each.expression.span.start: each.expression.span for each in query.statement.items}
-    places = [*(item.expression for item in query.items)]
-    places += [query.having] if query.having is not None else []
-    places += [item.expression for item in query.order_by]
-    spans = {each.sql: bare.get(each.span.start, each.span) for each in reversed(places)}
+    bare = {each.expression.span.start: each.expression.span for each in statement.items}
+    places = reversed(plan.finish.expressions)
+    spans = {each.sql: bare.get(each.span.start, each.span) for each in places}
     found = [
         (text[spans[sql].start : spans[sql].end], guarded)
-        for sql, guarded in plan.result_guards.items()
+        for sql, guarded in plan.finish.guards.items()
     ]
     return [(written, each) for written, each in found if each.error is not None]
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from tidegate.plan.settings import OnIdle, TimeMode
 from tidegate.plan.statement import (
     Aggregate,
     Argument,
     BoundQuery,
+    From,
     Key,
     OrderItem,
     OutputItem,
@@ -67,6 +68,11 @@ class WatermarkSpec:
     max_future_skew_us: int
     emit_on_close: bool
 
+    @property
+    def falls_back(self) -> bool:
+        """Whether a row without an event time takes another one, so that there is ``_own_t``."""
+        return self.event_time.sql is not None and self.null_event_time_fallback
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataSource:
@@ -77,11 +83,10 @@ class DataSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
-    """Static tables joined to the stream: the FROM clause and the WITH clause as Spark SQL text."""
+    """What FROM and WITH make of the stream: tables joined to it, or columns computed from it."""
 
     child: DataSource
-    ctes: str
-    relation: str
+    from_clause: From
     tables: tuple[Relation, ...]
 
 
@@ -151,9 +156,13 @@ class Project:
     items: tuple[OutputItem, ...]
 
 
+# The sink of a query that has not been started or configured.
+UNNAMED = "?"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataSink:
-    """Where results go; ``name`` is ``?`` until the query is started or configured."""
+    """Where results go."""
 
     child: LogicalNode
     name: str
@@ -172,6 +181,8 @@ LogicalNode: TypeAlias = (
     | DataSink
 )
 
+Node = TypeVar("Node", bound=LogicalNode)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogicalPlan:
@@ -179,3 +190,20 @@ class LogicalPlan:
 
     root: DataSink
     query: BoundQuery
+
+    def nodes(self) -> tuple[LogicalNode, ...]:
+        """All nodes, the sink first."""
+        found: list[LogicalNode] = [self.root]
+        while not isinstance(node := found[-1], DataSource):
+            found.append(node.child)
+        return tuple(found)
+
+    def find(self, kind: type[Node]) -> Node | None:
+        """The first node of a class, or None."""
+        return next((node for node in self.nodes() if isinstance(node, kind)), None)
+
+    def get(self, kind: type[Node]) -> Node:
+        """The node of a class that every plan has."""
+        node = self.find(kind)
+        assert node is not None, f"every plan has a node {kind.__name__}"
+        return node

@@ -66,6 +66,34 @@ class WatermarkClause:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class From:
+    """WITH ('' when there is none) and FROM with its joins, as Spark SQL text."""
+
+    ctes: str
+    relation: str
+
+    @property
+    def named_ctes(self) -> tuple[str, ...]:
+        """What stands behind the word WITH, to stand beside other named queries; or nothing."""
+        text = self.ctes.strip()[len("WITH ") :]
+        return (text,) if text else ()
+
+    def is_only(self, name: str) -> bool:
+        """Whether nothing but a name stands there."""
+        return not self.ctes and self.relation.strip().strip("`").lower() == name.lower()
+
+    @property
+    def hides_sources(self) -> bool:
+        """Whether the sources' own columns are out of sight, behind WITH or a subquery."""
+        return bool(self.ctes) or self.relation.lstrip().startswith("(")
+
+    @property
+    def is_derived(self) -> bool:
+        """Whether there may be computed columns, so that only Spark knows their types."""
+        return bool(self.ctes) or "(" in self.relation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SelectStmt:
     """A parsed statement.
 
@@ -92,6 +120,11 @@ class SelectStmt:
     order_by: tuple[OrderItem, ...]
     limit: int | None
     hint: str = ""
+
+    @property
+    def from_clause(self) -> From:
+        """WITH and FROM."""
+        return From(ctes=self.ctes, relation=self.relation)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,16 +7,69 @@ a window *is*.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import gcd
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias, get_args
 
+from tidegate.plan.columns import EMIT, OPEN, WHEN, partition_key
 from tidegate.time import TimeUnit
 
 
+class WindowKind(ABC):
+    """What the planner, EXPLAIN and the engine ask of every kind of window.
+
+    A kind that leaves one of these facts out cannot be instantiated, and mypy says so where the
+    statement is read. Expressions are Spark SQL text over the source's columns.
+    """
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def kind(self) -> str:
+        """The word for the kind in EXPLAIN, messages, metrics and the state's fingerprint."""
+
+    @property
+    @abstractmethod
+    def keeps_rows(self) -> bool:
+        """Whether the state holds whole rows whatever the aggregates are."""
+
+    @property
+    @abstractmethod
+    def needs_order(self) -> bool:
+        """Whether windows or their ids depend on the order in which rows arrive."""
+
+    @property
+    @abstractmethod
+    def waits_for_clock(self) -> bool:
+        """Whether the passing of time alone can close a window."""
+
+    @property
+    @abstractmethod
+    def goes_out_at_once(self) -> bool:
+        """Whether a row can close a window without the watermark (EMIT ON WINDOW CLOSE waits)."""
+
+    @property
+    def partition_keys(self) -> dict[str, str]:
+        """The expressions of OVER (PARTITION BY ..) by the name of their prepared column."""
+        return {}
+
+    @property
+    def conditions(self) -> dict[str, str]:
+        """The BOOLEAN expressions of the window by the name of their prepared column."""
+        return {}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tumbling:
+class Tumbling(WindowKind):
     """Windows ``[s, s + size)`` side by side, ``s`` on the grid of ``size`` moved by ``offset``."""
+
+    kind: ClassVar[str] = "tumbling"
+    keeps_rows: ClassVar[bool] = False
+    needs_order: ClassVar[bool] = False
+    waits_for_clock: ClassVar[bool] = True
+    goes_out_at_once: ClassVar[bool] = False
 
     time_unit: TimeUnit
     size: int
@@ -37,11 +90,17 @@ class Tumbling:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hopping:
+class Hopping(WindowKind):
     """Windows ``[s, s + size)`` with ``s`` on the grid of ``slide``, moved by ``offset``.
 
     ``size`` need not be a multiple of ``slide``; a slide greater than the size leaves gaps.
     """
+
+    kind: ClassVar[str] = "hopping"
+    keeps_rows: ClassVar[bool] = False
+    needs_order: ClassVar[bool] = False
+    waits_for_clock: ClassVar[bool] = True
+    goes_out_at_once: ClassVar[bool] = False
 
     time_unit: TimeUnit
     size: int
@@ -67,8 +126,14 @@ class Hopping:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cumulate:
+class Cumulate(WindowKind):
     """Windows ``[S, S + k * step)`` for ``k = 1 .. size / step``, ``S`` on the grid of ``size``."""
+
+    kind: ClassVar[str] = "cumulate"
+    keeps_rows: ClassVar[bool] = False
+    needs_order: ClassVar[bool] = False
+    waits_for_clock: ClassVar[bool] = True
+    goes_out_at_once: ClassVar[bool] = False
 
     time_unit: TimeUnit
     size: int
@@ -94,8 +159,14 @@ class Cumulate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class Session(WindowKind):
     """Rows of a key chain while at most ``gap`` apart; shown as ``[first, last + gap)``."""
+
+    kind: ClassVar[str] = "session"
+    keeps_rows: ClassVar[bool] = False
+    needs_order: ClassVar[bool] = False
+    waits_for_clock: ClassVar[bool] = True
+    goes_out_at_once: ClassVar[bool] = False
 
     time_unit: TimeUnit
     gap: int
@@ -106,7 +177,7 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sliding:
+class Sliding(WindowKind):
     """One window for each triggering row at ``t``.
 
     It is ``[t - lookback, t + lookahead]``, both ends in. ``lookahead`` is None when the statement
@@ -115,11 +186,28 @@ class Sliding:
     columns.
     """
 
+    kind: ClassVar[str] = "sliding"
+    keeps_rows: ClassVar[bool] = False
+    needs_order: ClassVar[bool] = True
+    waits_for_clock: ClassVar[bool] = True
+
     time_unit: TimeUnit
     lookback: int
     lookahead: int | None = None
     when: str | None = None
     partition_by: tuple[str, ...] = ()
+
+    @property
+    def goes_out_at_once(self) -> bool:
+        return self.lookahead is None
+
+    @property
+    def conditions(self) -> dict[str, str]:
+        return {} if self.when is None else {WHEN: self.when}
+
+    @property
+    def partition_keys(self) -> dict[str, str]:
+        return _numbered(self.partition_by)
 
     @property
     def lookback_us(self) -> int:
@@ -131,33 +219,53 @@ class Sliding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class State(WindowKind):
     """Rows of a partition from the one where ``open`` holds to the one where ``emit`` holds."""
+
+    kind: ClassVar[str] = "state"
+    keeps_rows: ClassVar[bool] = True
+    needs_order: ClassVar[bool] = True
+    waits_for_clock: ClassVar[bool] = False
+    goes_out_at_once: ClassVar[bool] = True
 
     open: str
     emit: str
     partition_by: tuple[str, ...] = ()
 
+    @property
+    def conditions(self) -> dict[str, str]:
+        return {OPEN: self.open, EMIT: self.emit}
+
+    @property
+    def partition_keys(self) -> dict[str, str]:
+        return _numbered(self.partition_by)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Count:
+class Count(WindowKind):
     """Every ``count`` rows; with ``every``, on every ``every``-th row the last ``count`` rows."""
+
+    kind: ClassVar[str] = "count"
+    keeps_rows: ClassVar[bool] = True
+    needs_order: ClassVar[bool] = True
+    waits_for_clock: ClassVar[bool] = False
+    goes_out_at_once: ClassVar[bool] = True
 
     count: int
     every: int | None = None
     partition_by: tuple[str, ...] = ()
 
+    @property
+    def partition_keys(self) -> dict[str, str]:
+        return _numbered(self.partition_by)
+
+
+def _numbered(expressions: tuple[str, ...]) -> dict[str, str]:
+    return {partition_key(number): sql for number, sql in enumerate(expressions)}
+
 
 PaneWindow: TypeAlias = Tumbling | Hopping | Cumulate
 Window: TypeAlias = Tumbling | Hopping | Cumulate | Session | Sliding | State | Count
 
-# The word of each kind in EXPLAIN, messages and metrics.
-WINDOW_KINDS: dict[type, str] = {
-    Tumbling: "tumbling",
-    Hopping: "hopping",
-    Cumulate: "cumulate",
-    Session: "session",
-    Sliding: "sliding",
-    State: "state",
-    Count: "count",
-}
+# The dataclasses of all kinds.
+WINDOWS: tuple[type[Window], ...] = get_args(Window)

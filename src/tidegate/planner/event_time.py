@@ -26,7 +26,6 @@ from tidegate.plan.time_columns import (
     nearest_columns,
     written_column,
 )
-from tidegate.plan.windows import Count, Sliding, State
 
 _KAFKA_COLUMNS = {"topic", "partition", "offset", "timestamp"}
 _RECEIPT_COLUMNS = ("received_at", "@timestamp")
@@ -79,14 +78,9 @@ def _first_set(in_statement: int | None, in_settings: int | None) -> tuple[int, 
 
 
 def _emits_on_close(bound: BoundQuery) -> bool:
-    match bound.statement.window:
-        case State() | Count():
-            waits = False
-        case Sliding(lookahead=None):
-            waits = False
-        case _:
-            waits = True
-    return waits or bound.statement.emit_on_close
+    window = bound.statement.window
+    assert window is not None, "a statement without a window is refused before planning"
+    return not window.goes_out_at_once or bound.statement.emit_on_close
 
 
 def _event_time(bound: BoundQuery, settings: Settings) -> EventTime:

@@ -1,4 +1,7 @@
-"""Row errors: the expressions of a plan, guarded by ``sql`` for the engine to compute."""
+"""Rules that guard expressions: one that fails on a row gives NULL and an error, and never raises.
+
+With ``error_policy = "fail"`` nothing is guarded: then an error of Spark stops the query.
+"""
 
 from __future__ import annotations
 
@@ -9,58 +12,37 @@ from typing import TYPE_CHECKING
 from tidegate.frontend.guards import guard, guard_argument, guard_from, type_of_expression
 from tidegate.names import path
 from tidegate.plan.aggregates.types import aggregate_type
+from tidegate.plan.columns import WINDOW_FUNCTIONS, WINDOW_TYPES
 from tidegate.plan.guarded import Guarded, in_words
-from tidegate.plan.prepared import prepared_columns
 from tidegate.plan.settings import ErrorPolicy
+from tidegate.plan.statement import From
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import TypeAlias
 
     from tidegate.plan.physical import PhysicalPlan
-    from tidegate.plan.statement import Relation
+    from tidegate.plan.stages import Ingest, Prepare
+    from tidegate.plan.statement import Argument, Key
 
-# The names of a closed window itself.
-WINDOW_TYPES = {
-    "_start": "TIMESTAMP",
-    "_end": "TIMESTAMP",
-    "_trigger": "TIMESTAMP",
-    "_id": "STRING",
-    "_epoch": "BIGINT",
-}
-# What a statement writes for them.
-WINDOW_CALLS = {
-    "_start": "window_start",
-    "_end": "window_end",
-    "_trigger": "window_trigger",
-    "_id": "window_id",
-    "_epoch": "emit_epoch",
-}
+    Types: TypeAlias = Mapping[str, str | None]
 
 
-def with_guards(plan: PhysicalPlan, found: Mapping[str, str | None] | None = None) -> PhysicalPlan:
-    """Return the plan with a guard for each prepared column that can fail, and for each result.
-
-    FROM is written so that what fails in it is NULL: there is no row yet that could be an error.
-    With ``error_policy = "fail"`` there are none: then an error of Spark stops the query.
-
-    Args:
-        plan: the plan.
-        found: types of the columns of FROM by their names, where Spark was asked; None: it was not.
-    """
-    if plan.settings.error_policy is ErrorPolicy.FAIL:
+def guard_rows(plan: PhysicalPlan, found: Types) -> PhysicalPlan:
+    """Guard each prepared column that can fail on a row."""
+    if plan.side_output.error_policy is ErrorPolicy.FAIL:
         return plan
-    types = {**_types(plan), **{path(name): kind for name, kind in (found or {}).items()}}
+    types = _types(plan.prepare, found)
+    tables = _tables(plan.prepare)
     functions: dict[str, list[str]] = defaultdict(list)
     filters: dict[str, set[str | None]] = defaultdict(set)
-    for aggregate in plan.query.aggregates:
+    for aggregate in plan.ingest.aggregates:
         for argument in aggregate.args:
             functions[argument].append(aggregate.function)
             filters[argument].add(aggregate.filter)
         if aggregate.filter is not None:
             filters[aggregate.filter].add(None)
-    columns = prepared_columns(plan)
-    relations = [plan.query.source, *plan.query.tables]
-    tables = {each.name: {c.name: c.type for c in each.columns or ()} for each in relations}
+    columns = plan.prepare.columns
     guards = {
         name: guard_argument(sql, types, functions[name], tables) for name, sql in columns.items()
     }
@@ -69,16 +51,48 @@ def with_guards(plan: PhysicalPlan, found: Mapping[str, str | None] | None = Non
         if name in guards and None not in wanted:
             taken = [guards[each].safe for each in wanted if each is not None]
             guards[name] = _where_taken(guards[name], taken)
-    written = {key.name: key.expression.sql for key in plan.query.keys}
-    written |= {each.name: each.expression.sql for each in plan.query.arguments}
-    kinds = {name: type_of_expression(text, types) for name, text in written.items()}
-    kinds |= {each.name: aggregate_type(each, kinds) for each in plan.query.aggregates}
-    return replace(
-        plan,
-        guards={n: g for n, g in guards.items() if _guards(g, columns[n])},
-        result_guards=result_guards(plan, kinds),
-        safe_from=guard_from(plan.query.statement.ctes, plan.query.statement.relation, tables),
-    )
+    kept = {name: each for name, each in guards.items() if _guards(each, columns[name])}
+    return replace(plan, prepare=replace(plan.prepare, guards=kept))
+
+
+def guard_from_clause(plan: PhysicalPlan, found: Types) -> PhysicalPlan:
+    """Write FROM so that what fails in it is NULL: there is no row yet that could be an error."""
+    del found
+    if plan.side_output.error_policy is ErrorPolicy.FAIL:
+        return plan
+    written = plan.prepare.from_clause
+    ctes, relation = guard_from(written.ctes, written.relation, _tables(plan.prepare))
+    safe = From(ctes=ctes, relation=relation)
+    return replace(plan, prepare=replace(plan.prepare, safe_from=safe))
+
+
+def guard_results(plan: PhysicalPlan, found: Types) -> PhysicalPlan:
+    """Guard the expressions over closed windows, as far as the types of their names are known."""
+    types = _types(plan.prepare, found)
+    values: tuple[Key | Argument, ...] = (*plan.ingest.keys, *plan.ingest.arguments)
+    kinds = {value.name: type_of_expression(value.expression.sql, types) for value in values}
+    kinds |= {each.name: aggregate_type(each, kinds) for each in plan.ingest.aggregates}
+    return with_result_types(plan, kinds)
+
+
+def with_result_types(plan: PhysicalPlan, types: Types) -> PhysicalPlan:
+    """Return the plan with its expressions over closed windows guarded anew.
+
+    Args:
+        plan: the plan.
+        types: the types of the names that such expressions use: ``_k0``, ``_a0``, ``_x0``.
+    """
+    if plan.side_output.error_policy is ErrorPolicy.FAIL:
+        return plan
+    known = {**types, **WINDOW_TYPES}
+    guards = {each.sql: guard(each.sql, known) for each in plan.finish.expressions}
+    words = _words(plan.ingest)
+    guards = {
+        text: each if each.error is None else replace(each, error=in_words(each.error, words))
+        for text, each in guards.items()
+        if _guards(each, text)
+    }
+    return replace(plan, finish=replace(plan.finish, guards=guards))
 
 
 def _guards(guarded: Guarded, text: str) -> bool:
@@ -97,58 +111,33 @@ def _where_taken(guarded: Guarded, conditions: list[str]) -> Guarded:
     )
 
 
-def result_guards(plan: PhysicalPlan, types: Mapping[str, str | None]) -> dict[str, Guarded]:
-    """Return the guards of the expressions over closed windows, by their text.
-
-    Args:
-        plan: the plan.
-        types: the types of the names that such expressions use: ``_k0``, ``_a0``, ``_x0``.
-    """
-    if plan.settings.error_policy is ErrorPolicy.FAIL:
-        return {}
-    query = plan.query
-    expressions = [
-        *(item.expression for item in query.items),
-        *([query.having] if query.having is not None else []),
-        *(item.expression for item in query.order_by),
-    ]
-    guards = {each.sql: guard(each.sql, {**types, **WINDOW_TYPES}) for each in expressions}
-    words = _words(plan)
-    return {
-        text: each if each.error is None else replace(each, error=in_words(each.error, words))
-        for text, each in guards.items()
-        if _guards(each, text)
-    }
-
-
-def _words(plan: PhysicalPlan) -> dict[str, str]:
+def _words(ingest: Ingest) -> dict[str, str]:
     """What the statement writes for the names that expressions over closed windows use."""
-    query = plan.query
-    written = {each.name: each.text for each in query.aggregates}
-    written |= {key.name: key.expression.sql for key in query.keys}
-    written |= {argument.name: argument.expression.sql for argument in query.arguments}
-    return {name: f"{call}()" for name, call in WINDOW_CALLS.items()} | written
+    written = {each.name: each.text for each in ingest.aggregates}
+    values: tuple[Key | Argument, ...] = (*ingest.keys, *ingest.arguments)
+    written |= {each.name: each.expression.sql for each in values}
+    return {name: f"{call}()" for call, name in WINDOW_FUNCTIONS.items()} | written
 
 
-def _types(plan: PhysicalPlan) -> dict[str, str | None]:
+def _types(prepare: Prepare, found: Types) -> dict[str, str | None]:
     """The types of columns by their ``path``, with and without the name of their table.
 
-    Behind a WITH clause or a subquery the names may mean other things: none is known there.
+    Behind a WITH clause or a subquery the names may mean other things: there only what Spark
+    ``found`` is known.
     """
-    statement = plan.query.statement
-    if statement.ctes or statement.relation.lstrip().startswith("("):
-        return {}
-    relations: list[Relation] = [plan.query.source, *plan.query.tables]
-    columns = [(each.name, column) for each in relations for column in each.columns or ()]
+    told = {path(name): kind for name, kind in found.items()}
+    if prepare.from_clause.hides_sources:
+        return told
+    columns = [(each.name, column) for each in prepare.relations for column in each.columns or ()]
     times = Counter(column.name.lower() for _, column in columns)
     bare = [column for _, column in columns if times[column.name.lower()] == 1]
     return {
         **{path(column.name): column.type for column in bare},
         **{path(name, column.name): column.type for name, column in columns},
+        **told,
     }
 
 
-def is_derived(plan: PhysicalPlan) -> bool:
-    """Whether FROM may bring columns that are computed, so that Spark alone knows their types."""
-    statement = plan.query.statement
-    return bool(statement.ctes) or "(" in statement.relation
+def _tables(prepare: Prepare) -> dict[str, dict[str, str]]:
+    """The columns of the stream and the tables: name to type, by the relation's name."""
+    return {each.name: {c.name: c.type for c in each.columns or ()} for each in prepare.relations}

@@ -1,19 +1,15 @@
 """From a bound statement to its plans: ``BoundQuery -> LogicalPlan -> PhysicalPlan``.
 
-The logical plan is the chain that every statement has; the physical plan is the same chain in the
-engine's nodes, with the rules of ``rules.py`` applied, numbered from the sink down.
+The logical plan is the chain that every statement has; the physical plan is the stages that run it,
+as the rules of ``rules.py`` leave them.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from dataclasses import fields, replace
-from hashlib import sha256
-from itertools import count
-from typing import assert_never
+from dataclasses import replace
 
 from tidegate.plan.logical import (
+    UNNAMED,
     Aggregation,
     DataSink,
     DataSource,
@@ -28,30 +24,14 @@ from tidegate.plan.logical import (
     Watermark,
     WindowNode,
 )
-from tidegate.plan.physical import (
-    PHYSICAL_WINDOWS,
-    PhysicalAggregation,
-    PhysicalDataSink,
-    PhysicalDataSource,
-    PhysicalFilter,
-    PhysicalJoin,
-    PhysicalLimit,
-    PhysicalNode,
-    PhysicalOrder,
-    PhysicalPlan,
-    PhysicalProject,
-    PhysicalStreamingAggregation,
-    PhysicalWatermark,
-)
+from tidegate.plan.physical import PhysicalPlan
+from tidegate.plan.prepared import prepared_columns
 from tidegate.plan.settings import Settings
-from tidegate.plan.statement import BoundQuery
-from tidegate.plan.windows import WINDOW_KINDS, Window
+from tidegate.plan.stages import Close, Finish, IngestRows, Prepare, SideOutput
+from tidegate.plan.statement import Argument, BoundQuery, Key
 from tidegate.planner.event_time import resolve_watermark
-from tidegate.planner.rules import apply_rules
-from tidegate.time import TimeUnit, format_duration
-
-# The version of what a checkpoint holds; a change of it makes older checkpoints unreadable.
-FORMAT_VERSION = "1"
+from tidegate.planner.identity import plan_id, state_fingerprint
+from tidegate.planner.rules import Types, apply_rules
 
 
 def plan_query(bound: BoundQuery, settings: Settings) -> tuple[LogicalPlan, PhysicalPlan]:
@@ -85,24 +65,25 @@ def plan_logical(bound: BoundQuery, settings: Settings) -> LogicalPlan:
     if bound.limit is not None:
         node = Limit(child=node, count=bound.limit)
     plan = LogicalPlan(
-        root=DataSink(child=Project(child=node, items=bound.items), name="?"), query=bound
+        root=DataSink(child=Project(child=node, items=bound.items), name=UNNAMED), query=bound
     )
     check_windows(plan)
     return plan
 
 
-def plan_physical(logical: LogicalPlan, settings: Settings) -> PhysicalPlan:
-    """Return how a logical plan runs, and the identity of its state."""
-    window = logical.query.statement.window
-    assert window is not None, "a statement without a window is refused before planning"
-    root = _numbered(apply_rules(_physical(logical.root, window), settings), count())
-    assert isinstance(root, PhysicalDataSink), "the root of a plan is its sink"
-    plan = PhysicalPlan(
-        root=root, query=logical.query, fingerprint={}, plan_id="", settings=settings
-    )
+def plan_physical(
+    logical: LogicalPlan, settings: Settings, types: Types | None = None
+) -> PhysicalPlan:
+    """Return how a logical plan runs, and the identity of its state.
+
+    Args:
+        logical: the logical plan.
+        settings: the settings it was planned with.
+        types: types of the columns of FROM by their names, where Spark was asked.
+    """
+    plan = apply_rules(_stages(logical, settings), types or {})
     fingerprint = state_fingerprint(plan)
-    identity = json.dumps(fingerprint, sort_keys=True).encode()
-    return replace(plan, fingerprint=fingerprint, plan_id=sha256(identity).hexdigest()[:32])
+    return replace(plan, fingerprint=fingerprint, plan_id=plan_id(fingerprint))
 
 
 def check_windows(plan: LogicalPlan) -> None:
@@ -114,100 +95,53 @@ def check_windows(plan: LogicalPlan) -> None:
         node = None if isinstance(node, DataSource) else node.child
 
 
-def state_fingerprint(plan: PhysicalPlan) -> dict[str, str]:
-    """Return all that shapes the state of a plan; plans that share a checkpoint have it equal.
-
-    Lag, lateness, WHERE, HAVING, projection, ORDER BY and LIMIT are not in it, so they may change.
-    """
-    streaming = plan.find(PhysicalStreamingAggregation)
-    kept = plan.find(PhysicalAggregation)
-    if streaming is not None:
-        keys = streaming.keys
-        held = json.dumps(sorted(column.name for column in streaming.partial_columns))
-    else:
-        assert kept is not None, "every plan has an aggregation"
-        keys = kept.keys
-        held = "rows of " + json.dumps([argument.expression.sql for argument in kept.arguments])
-    spec = plan.watermark.spec
-    return {
-        "format": FORMAT_VERSION,
-        "window": _window_identity(plan.watermark.window),
-        "emit": "on_close" if spec.emit_on_close else "at_once",
-        "keys": json.dumps([key.expression.sql for key in keys]),
-        "accumulators": held,
-        "event_time": spec.event_time.sql or "the batch's clock",
-        "mode": spec.mode.value,
-    }
-
-
-def _window_identity(window: Window) -> str:
-    """A window's kind and parameters; 60 seconds and 1 minute are spelled alike."""
-    words = [WINDOW_KINDS[type(window)]]
-    unit: TimeUnit | None = getattr(window, "time_unit", None)
-    for field in fields(window):
-        value = getattr(window, field.name)
-        if isinstance(value, TimeUnit):
-            continue
-        if isinstance(value, int) and unit is not None:
-            value = format_duration(value * unit.micros)
-        words.append(f"{field.name}={json.dumps(value)}")
-    return " ".join(words)
-
-
 def _rows(bound: BoundQuery) -> DataSource | Join:
     """The stream, and what FROM and WITH make of it when they do more than name it."""
     source = DataSource(relation=bound.source)
-    statement = bound.statement
-    relation = statement.relation.strip()
-    if (
-        not bound.tables
-        and not statement.ctes
-        and relation.strip("`").lower() == bound.source.name.lower()
-    ):
+    written = bound.statement.from_clause
+    if written.is_only(bound.source.name) and not bound.tables:
         return source
-    return Join(child=source, ctes=statement.ctes, relation=relation, tables=bound.tables)
+    return Join(child=source, from_clause=written, tables=bound.tables)
 
 
-def _physical(node: LogicalNode, window: Window) -> PhysicalNode:  # noqa: C901, PLR0911 - one case for each node
-    """The node's counterpart before rules and numbers; every aggregation is over rows."""
-    if isinstance(node, DataSource):
-        return PhysicalDataSource(index=0, children=(), relation=node.relation)
-    children = (_physical(node.child, window),)
-    match node:
-        case Join(ctes=ctes, relation=relation, tables=tables):
-            return PhysicalJoin(
-                index=0, children=children, ctes=ctes, relation=relation, tables=tables
-            )
-        case Filter(stage=stage, predicate=predicate):
-            return PhysicalFilter(index=0, children=children, stage=stage, predicate=predicate)
-        case Watermark(spec=spec):
-            return PhysicalWatermark(index=0, children=children, spec=spec, window=window)
-        case WindowNode():
-            return PHYSICAL_WINDOWS[type(window)](index=0, children=children, window=window)  # type: ignore[call-arg]
-        case Aggregation(keys=keys, arguments=arguments, aggregates=aggregates):
-            return PhysicalAggregation(
-                index=0,
-                children=children,
-                keys=keys,
-                arguments=arguments,
-                aggregates=aggregates,
-                reason="no rule has looked at it",
-            )
-        case Order(items=items):
-            return PhysicalOrder(index=0, children=children, items=items)
-        case Limit(count=limit):
-            return PhysicalLimit(index=0, children=children, count=limit)
-        case Project(items=columns):
-            return PhysicalProject(index=0, children=children, items=columns)
-        case DataSink(name=name):
-            return PhysicalDataSink(index=0, children=children, name=name)
-        case _:
-            assert_never(node)
-
-
-def _numbered(node: PhysicalNode, numbers: Iterator[int]) -> PhysicalNode:
-    """The tree with the index of every node: the sink is 0, then downwards."""
-    index = next(numbers)
-    return replace(
-        node, index=index, children=tuple(_numbered(child, numbers) for child in node.children)
+def _stages(logical: LogicalPlan, settings: Settings) -> PhysicalPlan:
+    """The stages of a logical plan before any rule: rows are kept whole, nothing is guarded."""
+    query = logical.query
+    filters = {node.stage: node.predicate for node in logical.nodes() if isinstance(node, Filter)}
+    spec, window = logical.get(Watermark).spec, logical.get(WindowNode).window
+    aggregation, order = logical.get(Aggregation), logical.find(Order)
+    limit = logical.find(Limit)
+    values: tuple[Key | Argument, ...] = (*aggregation.keys, *aggregation.arguments)
+    return PhysicalPlan(
+        prepare=Prepare(
+            source=logical.get(DataSource).relation,
+            tables=query.tables,
+            from_clause=query.statement.from_clause,
+            joined=query.joined,
+            original_row=query.original_row,
+            hint=query.statement.hint,
+            watermark=spec,
+            columns=prepared_columns(spec, filters.get(FilterStage.WHERE), values, window),
+        ),
+        ingest=IngestRows(
+            keys=aggregation.keys,
+            arguments=aggregation.arguments,
+            aggregates=aggregation.aggregates,
+            reason="no rule has looked at it",
+        ),
+        close=Close(window=window),
+        finish=Finish(
+            having=query.having,
+            order_by=order.items if order is not None else (),
+            limit=limit.count if limit is not None else None,
+            items=logical.get(Project).items,
+        ),
+        side_output=SideOutput(
+            error_policy=settings.error_policy,
+            group_key=tuple((key.expression.sql, key.name) for key in aggregation.keys),
+        ),
+        settings=settings,
+        origin=query.statement.origin,
+        fingerprint={},
+        plan_id="",
     )

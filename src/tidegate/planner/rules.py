@@ -1,82 +1,85 @@
-"""The rules of the planner: plain functions from a physical node to the node that takes its place.
+"""The rules of the planner: functions from a physical plan to the plan that takes its place.
 
-``RULES`` is the whole of them, in the order they are tried; ``runnable`` says what the engine does
-not do yet.
+``RULES`` is the whole of them, in the order in which they are applied; ``runnable`` says what the
+engine does not do yet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
 from tidegate.plan.aggregates.planned import has_merge, plan_accumulator
-from tidegate.plan.physical import (
-    PhysicalAggregation,
-    PhysicalNode,
-    PhysicalPlan,
-    PhysicalStreamingAggregation,
-    PhysicalWatermark,
-)
+from tidegate.plan.physical import PhysicalPlan
 from tidegate.plan.settings import RowPath, Settings
+from tidegate.plan.stages import IngestPartials, IngestRows
 from tidegate.plan.statement import Aggregate
-from tidegate.plan.windows import (
-    WINDOW_KINDS,
-    Count,
-    State,
-    Window,
-)
+from tidegate.planner.guards import guard_from_clause, guard_results, guard_rows
 
-Rule: TypeAlias = Callable[[PhysicalNode, Settings], PhysicalNode]
+# Types of the columns of FROM, by their names, where Spark was asked for them.
+Types: TypeAlias = Mapping[str, str | None]
+Rule: TypeAlias = Callable[[PhysicalPlan, Types], PhysicalPlan]
 
 
-def apply_rules(node: PhysicalNode, settings: Settings) -> PhysicalNode:
-    """Return the tree with every rule applied to every node, leaves first."""
-    node = replace(node, children=tuple(apply_rules(child, settings) for child in node.children))
-    for rule in RULES:
-        node = rule(node, settings)
-    return node
-
-
-def streaming_aggregation_rewrite(node: PhysicalNode, settings: Settings) -> PhysicalNode:
-    """Turn ``Window -> Aggregation`` into a streaming aggregation, or tell the aggregation why not.
-
-    The node that takes their place holds the window, and its only child is the watermark.
-    """
-    if not isinstance(node, PhysicalAggregation):
-        return node
-    (window_node,) = node.children
-    (watermark,) = window_node.children
-    assert isinstance(watermark, PhysicalWatermark), "a window's only child is a watermark"
-    reason = _why_rows_are_kept(node, watermark.window, settings)
+def keep_partials(plan: PhysicalPlan, types: Types) -> PhysicalPlan:
+    """Keep partials instead of rows where every aggregate can be merged, or say why not."""
+    del types
+    rows = plan.ingest
+    assert isinstance(rows, IngestRows), "a plan starts with rows kept whole"
+    reason = _why_rows_are_kept(rows, plan)
     if reason is not None:
-        return replace(node, reason=reason)
-    return PhysicalStreamingAggregation(
-        index=node.index,
-        children=(watermark,),
-        window=watermark.window,
-        keys=node.keys,
-        arguments=node.arguments,
-        accumulators=tuple(
-            plan_accumulator(aggregate, node.arguments) for aggregate in node.aggregates
-        ),
+        return replace(plan, ingest=replace(rows, reason=reason))
+    partials = IngestPartials(
+        keys=rows.keys,
+        arguments=rows.arguments,
+        accumulators=tuple(plan_accumulator(each, rows.arguments) for each in rows.aggregates),
         reason="every aggregate has a merge"
-        if node.aggregates
+        if rows.aggregates
         else "distinct keys need no aggregate",
     )
+    return replace(plan, ingest=partials)
 
 
-RULES: tuple[Rule, ...] = (streaming_aggregation_rewrite,)
+def keep_arrival_order(plan: PhysicalPlan, types: Types) -> PhysicalPlan:
+    """Broadcast joined tables where the order of rows matters.
+
+    A join that moves the rows of the stream loses the order in which they arrived. A hint that the
+    statement has stays as it is.
+    """
+    del types
+    prepare = plan.prepare
+    if prepare.hint or not prepare.joined or not plan.needs_order:
+        return plan
+    names = ", ".join(f"`{name}`" for name in prepare.joined)
+    return replace(plan, prepare=replace(prepare, hint=f"/*+ BROADCAST({names}) */"))
 
 
-def _why_rows_are_kept(node: PhysicalAggregation, window: Window, settings: Settings) -> str | None:
-    if isinstance(window, State | Count):
-        return f"{WINDOW_KINDS[type(window)]} windows keep their rows"
-    if not node.keys and not node.aggregates:
+RULES: tuple[Rule, ...] = (
+    keep_partials,
+    keep_arrival_order,
+    guard_rows,
+    guard_from_clause,
+    guard_results,
+)
+
+
+def apply_rules(plan: PhysicalPlan, types: Types) -> PhysicalPlan:
+    """Return the plan after every rule."""
+    for rule in RULES:
+        plan = rule(plan, types)
+    return plan
+
+
+def _why_rows_are_kept(rows: IngestRows, plan: PhysicalPlan) -> str | None:
+    window = plan.close.window
+    if window.keeps_rows:
+        return f"{window.kind} windows keep their rows"
+    if rows.is_row_query:
         return "the statement asks for the rows themselves"
-    if settings.streaming_aggregation is RowPath.OFF:
+    if plan.settings.streaming_aggregation is RowPath.OFF:
         return "streaming_aggregation is off"
-    without_merge = next((a for a in node.aggregates if not has_merge(a, node.arguments)), None)
+    without_merge = next((a for a in rows.aggregates if not has_merge(a, rows.arguments)), None)
     return None if without_merge is None else f"{_called(without_merge)} has no merge"
 
 

@@ -7,23 +7,30 @@ kinds of windows end here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Window, functions
 
-from tidegate.engine.rows.prepare import ERROR
-from tidegate.engine.windows.operator import END, INSTANCE, START, TRIGGER
-from tidegate.plan.aggregates.planned import ORDER, PlannedAccumulator, evaluation
-from tidegate.plan.guarded import Guarded, first_error
-from tidegate.plan.logical import FilterStage
-from tidegate.plan.physical import (
-    PhysicalFilter,
-    PhysicalProject,
-    PhysicalStreamingAggregation,
+from tidegate.plan.aggregates.planned import PlannedAccumulator, evaluation
+from tidegate.plan.columns import (
+    END,
+    EPOCH,
+    ERROR,
+    INSTANCE,
+    ORDER,
+    RANK,
+    START,
+    TRIGGER,
+    WINDOW_END,
+    WINDOW_ID,
+    WINDOW_START,
+    WINDOW_TRIGGER,
 )
+from tidegate.plan.guarded import Guarded, first_error
 from tidegate.plan.settings import ErrorPolicy
+from tidegate.plan.stages import IngestPartials, IngestRows
 from tidegate.spark.statements import by_reference
 
 if TYPE_CHECKING:
@@ -33,19 +40,18 @@ if TYPE_CHECKING:
     from tidegate.plan.physical import PhysicalPlan
     from tidegate.plan.statement import Aggregate, OrderItem
 
-RANK = "_rank"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finisher:
-    """The part of a plan above its windows, with the types that Spark gives its aggregates.
-
-    ``guards`` are those of its expressions that can fail, by their text: then the value is NULL.
-    """
+    """The ``Finish`` stage of a plan, with the types that Spark gives its aggregates."""
 
     plan: PhysicalPlan
     types: Mapping[str, DataType]
-    guards: Mapping[str, Guarded] = field(default_factory=dict)
+
+    @property
+    def guards(self) -> Mapping[str, Guarded]:
+        """Those of its expressions that can fail, by their text: then the value is NULL."""
+        return self.plan.finish.guards
 
     def finish(self, groups: DataFrame, epoch: int) -> DataFrame:
         """Return the rows of the result for groups of closed windows.
@@ -62,7 +68,7 @@ class Finisher:
     @property
     def can_fail(self) -> bool:
         """Whether a result can be an error: one of its expressions can fail."""
-        side_output = self.plan.settings.error_policy is ErrorPolicy.SIDE_OUTPUT
+        side_output = self.plan.side_output.error_policy is ErrorPolicy.SIDE_OUTPUT
         return side_output and any(each.error is not None for each in self.guards.values())
 
     def closed(self, groups: DataFrame, epoch: int) -> DataFrame:
@@ -82,91 +88,84 @@ class Finisher:
         return groups.selectExpr(*self._closed_columns(epoch, groups.columns))
 
     def _results(self, closed: DataFrame) -> DataFrame:
-        having = self._predicate(FilterStage.HAVING)
-        if having is not None:
-            closed = closed.where(having)
-        if self.plan.query.limit is not None:
-            closed = self._limited(closed, self.plan.query.limit)
-        if self.plan.query.order_by:
+        stage = self.plan.finish
+        if stage.having is not None:
+            closed = closed.where(self._safe(stage.having.sql))
+        if stage.limit is not None:
+            closed = self._limited(closed, stage.limit)
+        if stage.order_by:
             # One partition and no sampling job: an ordered result is small, or nobody would read
             # it.
-            closed = closed.repartition(1).sortWithinPartitions("_end", "_start", *self._order())
-        project = self.plan.find(PhysicalProject)
-        assert project is not None, "every plan has a projection"
-        return closed.selectExpr(
-            *(
-                f"{self._safe(item.expression.sql)} AS {_quoted(item.name)}"
-                for item in project.items
+            closed = closed.repartition(1).sortWithinPartitions(
+                WINDOW_END, WINDOW_START, *self._order()
             )
+        return closed.selectExpr(
+            *(f"{self._safe(item.expression.sql)} AS {_quoted(item.name)}" for item in stage.items)
         )
 
     @property
     def drops_rows(self) -> bool:
         """Whether HAVING, LIMIT or an error may leave out groups."""
-        having = self._predicate(FilterStage.HAVING)
-        return self.can_fail or having is not None or self.plan.query.limit is not None
+        stage = self.plan.finish
+        return self.can_fail or stage.having is not None or stage.limit is not None
 
     def _closed_columns(self, epoch: int, present: list[str]) -> list[str]:
         # Windows of equal bounds are told apart by their instance, where a kind has one.
         parts = [START, END, *([INSTANCE] if INSTANCE in present else [])]
         columns = [
-            f"timestamp_micros({START}) AS _start",
-            f"timestamp_micros({END}) AS _end",
-            f"md5(concat_ws('|', '{self.plan.plan_id}', {', '.join(parts)})) AS _id",
-            f"{by_reference(epoch, END)} AS _epoch",
+            f"timestamp_micros({START}) AS {WINDOW_START}",
+            f"timestamp_micros({END}) AS {WINDOW_END}",
+            f"md5(concat_ws('|', '{self.plan.plan_id}', {', '.join(parts)})) AS {WINDOW_ID}",
+            f"{by_reference(epoch, END)} AS {EPOCH}",
         ]
         if TRIGGER in present:
-            columns.append(f"timestamp_micros({TRIGGER}) AS _trigger")
+            columns.append(f"timestamp_micros({TRIGGER}) AS {WINDOW_TRIGGER}")
         if ORDER in present:
             columns.append(ORDER)
         return [*columns, *self._keys, *self._values()]
 
     @property
     def _keys(self) -> list[str]:
-        return [key.name for key in self.plan.query.keys]
+        return [key.name for key in self.plan.ingest.keys]
 
     def _values(self) -> list[str]:
         """The columns that items, HAVING and ORDER BY are over, besides keys and bounds."""
-        streaming = self.plan.find(PhysicalStreamingAggregation)
-        if streaming is not None:
-            return [self._evaluated(accumulator) for accumulator in streaming.accumulators]
-        if self.plan.query.is_row_query:
-            return [argument.name for argument in self.plan.query.arguments]
-        return [aggregate.name for aggregate in self.plan.query.aggregates]
+        match self.plan.ingest:
+            case IngestPartials(accumulators=accumulators):
+                return [self._evaluated(accumulator) for accumulator in accumulators]
+            case IngestRows(is_row_query=True, arguments=arguments):
+                return [argument.name for argument in arguments]
+            case IngestRows(aggregates=aggregates):
+                return [aggregate.name for aggregate in aggregates]
 
     def _evaluated(self, accumulator: PlannedAccumulator) -> str:
         name = accumulator.aggregate.name
         native_type = self.types[name].simpleString() if name in self.types else None
         return f"{evaluation(accumulator, native_type)} AS {name}"
 
-    def _predicate(self, stage: FilterStage) -> str | None:
-        filters = (node for node in self.plan.nodes() if isinstance(node, PhysicalFilter))
-        predicate = next((node.predicate for node in filters if node.stage is stage), None)
-        return None if predicate is None else self._safe(predicate)
-
     def _safe(self, sql: str) -> str:
         return self.guards[sql].safe if sql in self.guards else sql
 
     def _guards_of_values(self) -> list[Guarded]:
-        query = self.plan.query
-        texts = [item.expression.sql for item in query.items]
-        texts += [item.expression.sql for item in query.order_by]
+        stage = self.plan.finish
+        texts = [item.expression.sql for item in stage.items]
+        texts += [item.expression.sql for item in stage.order_by]
         return [self.guards[text] for text in dict.fromkeys(texts) if text in self.guards]
 
     def _guard_of_having(self) -> Guarded | None:
-        having = self.plan.query.having
+        having = self.plan.finish.having
         return None if having is None else self.guards.get(having.sql, Guarded(safe=having.sql))
 
     def _order(self) -> list[Column]:
         return [
             _ordered(functions.expr(self._safe(item.expression.sql)), item)
-            for item in self.plan.query.order_by
+            for item in self.plan.finish.order_by
         ]
 
     def _limited(self, closed: DataFrame, limit: int) -> DataFrame:
         # Without ORDER BY any rows will do; keys or arrival make it the same ones after a replay.
         ties = [ORDER] if ORDER in closed.columns else self._keys
-        window = Window.partitionBy("_id").orderBy(*self._order(), *ties, "_id")
+        window = Window.partitionBy(WINDOW_ID).orderBy(*self._order(), *ties, WINDOW_ID)
         ranked = closed.withColumn(RANK, functions.row_number().over(window))
         return ranked.where(f"{RANK} <= {limit}")
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tidegate.engine.faults import fault_point
-from tidegate.engine.rows.prepare import FATE, UNTIMED, BatchStart, Fate
+from tidegate.engine.rows.prepare import UNTIMED, BatchStart, Fate
 from tidegate.engine.windows.operator import Ingested
-from tidegate.engine.windows.state_rows import FALLBACKS, KEPT, ROWS, SEEN_TIME
+from tidegate.engine.windows.state_rows import KEPT
 from tidegate.metrics.report import Counts
+from tidegate.plan.columns import FALLBACKS, FATE, ROWS, SEEN_TIME
 from tidegate.spark.observe import observed
 from tidegate.state.manifest import Segment
 

@@ -27,33 +27,27 @@ from uuid import uuid4
 
 from pyspark.sql import DataFrame
 
-from tidegate.engine.clock import TICK, needs_ticks
-from tidegate.engine.windows.panes.grid import PANE, PaneGrid
-from tidegate.plan.aggregates.planned import ORDER, TIME
-from tidegate.plan.guarded import Guarded, first_error
-from tidegate.plan.physical import (
-    PhysicalAggregation,
-    PhysicalPlan,
-    PhysicalStreamingAggregation,
-)
-from tidegate.plan.prepared import (
+from tidegate.engine.windows.panes.grid import PaneGrid
+from tidegate.plan.columns import (
     EMIT,
+    ERROR,
+    FATE,
     OPEN,
+    ORDER,
     OWN_TIME,
+    PANE,
     PASS,
+    ROW,
+    TICK,
+    TIME,
     WHEN,
-    falls_back,
-    prepared_columns,
-    where_clause,
 )
+from tidegate.plan.guarded import Guarded, first_error
+from tidegate.plan.physical import PhysicalPlan
 from tidegate.plan.settings import ErrorPolicy, TimeMode
-from tidegate.plan.windows import Count, Sliding, State
+from tidegate.plan.stages import Ingest
 from tidegate.spark.statements import ROW_NUMBER, by_reference, over
 from tidegate.time import floor_to
-
-FATE = "_class"
-ROW = "_row"
-ERROR = "_err"
 
 # Years 1 to 9999, the range in which Spark prints and reads times; arithmetic on it cannot
 # overflow.
@@ -101,13 +95,14 @@ def prepare(
         keep_rows: whether side output needs the original rows.
     """
     columns = [f"{sql} AS {name}" for name, sql in guarded_columns(plan).items()]
+    stage = plan.prepare
     if keep_rows:
-        columns.append(f"struct({plan.query.original_row}) AS {ROW}")
+        columns.append(f"struct({stage.original_row}) AS {ROW}")
     views = {name: f"_tidegate_{uuid4().hex}" for name in sources}
     named = ", ".join(f"`{name}` AS (SELECT * FROM {view})" for name, view in views.items())
-    statement = plan.query.statement
-    ctes, relation = plan.safe_from or (statement.ctes, statement.relation)
-    selected = f"SELECT {_hint(plan)} {', '.join(columns)} FROM {relation}"
+    from_clause = stage.safe_from or stage.from_clause
+    ctes, relation = from_clause.ctes, from_clause.relation
+    selected = f"SELECT {stage.hint} {', '.join(columns)} FROM {relation}"
     # The statement's own WITH clause stands inside, where it may name a query as a source is named.
     text = f"WITH {named} SELECT * FROM ({ctes} {selected})" if ctes else f"WITH {named} {selected}"
     spark = next(iter(sources.values())).sparkSession
@@ -138,8 +133,8 @@ class BatchStart:
 
 
 def guarded_columns(plan: PhysicalPlan) -> dict[str, str]:
-    """``prepared_columns`` that do not raise, and the error of the row where they would have."""
-    columns, guards = prepared_columns(plan), plan.guards
+    """The prepared columns so that none raises, and the error of the row where they would have."""
+    columns, guards = plan.prepare.columns, plan.prepare.guards
     safe = {name: guards[name].safe if name in guards else sql for name, sql in columns.items()}
     if not has_row_errors(plan):
         return safe
@@ -153,15 +148,15 @@ def guarded_columns(plan: PhysicalPlan) -> dict[str, str]:
 
 def has_row_errors(plan: PhysicalPlan) -> bool:
     """Whether an expression can fail on a row, and the row is then handed over as an error."""
-    return plan.settings.error_policy is ErrorPolicy.SIDE_OUTPUT and any(
+    return plan.side_output.error_policy is ErrorPolicy.SIDE_OUTPUT and any(
         each.error is not None and name not in (TIME, OWN_TIME)
-        for name, each in plan.guards.items()
+        for name, each in plan.prepare.guards.items()
     )
 
 
 def are_conditions(plan: PhysicalPlan, rows: DataFrame) -> bool:
     """Whether the conditions of a plan are BOOLEAN, by the types that Spark gives them."""
-    names = {PASS, OPEN, EMIT, WHEN, *(each.filter for each in plan.query.aggregates)}
+    names = {PASS, OPEN, EMIT, WHEN, *(each.filter for each in plan.ingest.aggregates)}
     found = [field.dataType.typeName() for field in rows.schema.fields if field.name in names]
     return all(kind == "boolean" for kind in found)
 
@@ -171,7 +166,7 @@ def classify(
     plan: PhysicalPlan,
     grid: PaneGrid,
     start: BatchStart,
-    aggregation: PhysicalAggregation | PhysicalStreamingAggregation,
+    aggregation: Ingest,
 ) -> DataFrame:
     """Return prepared rows with ``_class``, ``_pane`` and, where it is needed, ``_order``.
 
@@ -189,19 +184,19 @@ def classify_sql(
     plan: PhysicalPlan,
     grid: PaneGrid,
     start: BatchStart,
-    aggregation: PhysicalAggregation | PhysicalStreamingAggregation,
+    aggregation: Ingest,
 ) -> str:
     """``classify`` as text, over a statement that gives judged rows."""
     accumulated = f"{FATE} = {Fate.ACCUMULATED.value}"
     columns = [
         TIME,
-        *([OWN_TIME] if falls_back(plan) else []),
+        *([OWN_TIME] if plan.watermark.falls_back else []),
         FATE,
         f"CASE WHEN {accumulated} THEN {grid.pane_sql(TIME)} END AS {PANE}",
         *(f"CASE WHEN {accumulated} THEN {k.name} END AS {k.name}" for k in aggregation.keys),
         *(argument.name for argument in aggregation.arguments),
     ]
-    if _needs_order(aggregation):
+    if aggregation.needs_order:
         columns.append(f"{order_sql(start)} AS {ORDER}")
     return f"SELECT {', '.join(columns)} FROM ({judged})"
 
@@ -214,9 +209,9 @@ def judge(rows: DataFrame, plan: PhysicalPlan, start: BatchStart, fate: str) -> 
 def judged_sql(columns: list[str], plan: PhysicalPlan, start: BatchStart, fate: str) -> str:
     """``judge`` as text, over ``{frame}`` with the given columns."""
     time = TIME
-    if plan.watermark.spec.mode is TimeMode.PROCESSING:
+    if plan.watermark.mode is TimeMode.PROCESSING:
         time = clock_sql(start)
-    elif falls_back(plan):
+    elif plan.watermark.falls_back:
         time = f"coalesce({TIME}, {clock_sql(start)})"
     if time == TIME:
         return f"SELECT *, {fate} AS {FATE} FROM {{frame}}"
@@ -262,12 +257,12 @@ def fate_case(
     """
     out_of_range = f"{TIME} < {LEAST_TIME_US}L OR {TIME} > {GREATEST_TIME_US}L"
     branches: list[tuple[str | None, Fate]] = [
-        (TICK, Fate.TICK) if needs_ticks(plan) else (None, Fate.TICK),
+        (TICK, Fate.TICK) if plan.needs_ticks else (None, Fate.TICK),
         (f"{TIME} IS NULL", Fate.NULL_EVENT_TIME),
         (_in_the_future(plan, start), Fate.FUTURE_EVENT_TIME),
         (out_of_range, Fate.EVENT_TIME_OUT_OF_RANGE),
         (f"{ERROR} IS NOT NULL" if has_row_errors(plan) else None, Fate.ROW_ERROR),
-        (f"NOT coalesce({PASS}, false)" if where_clause(plan) is not None else None, Fate.FILTERED),
+        (f"NOT coalesce({PASS}, false)" if plan.prepare.where is not None else None, Fate.FILTERED),
         (outside, Fate.OUTSIDE_WINDOWS),
         (late, Fate.LATE),
     ]
@@ -282,34 +277,9 @@ def _in_the_future(plan: PhysicalPlan, start: BatchStart) -> str | None:
     of them, and the JVM warm it up again (130 ms of a batch of 4 M rows). So rows are compared with
     the last full hour, and only those after it with the exact limit (see ``by_reference``).
     """
-    spec = plan.watermark.spec
+    spec = plan.watermark
     if start.clock_us is None or spec.mode is TimeMode.PROCESSING:
         return None
     limit_us = start.clock_us + spec.max_future_skew_us
     exact = f"{TIME} > {by_reference(limit_us, TIME)}"
     return f"{TIME} > {floor_to(limit_us, COARSE_US, 0)}L AND {exact}"
-
-
-def _hint(plan: PhysicalPlan) -> str:
-    """The statement's own hint, else one that keeps rows in the order in which they arrived.
-
-    A join that moves the rows of the stream loses it, so where it matters tables go to the stream.
-    """
-    query = plan.query
-    if query.statement.hint or not query.joined or not _depends_on_order(plan):
-        return query.statement.hint
-    return f"/*+ BROADCAST({', '.join(f'`{name}`' for name in query.joined)}) */"
-
-
-def _depends_on_order(plan: PhysicalPlan) -> bool:
-    """Whether windows, their ids or their values depend on the order of rows."""
-    streaming = plan.find(PhysicalStreamingAggregation)
-    aggregation = plan.find(PhysicalAggregation) if streaming is None else streaming
-    assert aggregation is not None, "every plan has an aggregation"
-    return isinstance(plan.watermark.window, Sliding | State | Count) or _needs_order(aggregation)
-
-
-def _needs_order(aggregation: PhysicalAggregation | PhysicalStreamingAggregation) -> bool:
-    if isinstance(aggregation, PhysicalAggregation):
-        return True
-    return any(ORDER in column.update for column in aggregation.partial_columns)

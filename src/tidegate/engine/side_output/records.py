@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions
 
-from tidegate.engine.rows.prepare import ERROR, FATE, ROW, BatchStart, Fate, clock_sql
-from tidegate.plan.aggregates.planned import TIME
+from tidegate.engine.rows.prepare import BatchStart, Fate, clock_sql
+from tidegate.plan.columns import ERROR, FATE, ROW, TIME
 from tidegate.plan.guarded import detail_sql, reason_sql
 
 if TYPE_CHECKING:
@@ -128,12 +128,13 @@ def _reason_sql(fate: Fate) -> str:
 
 def _group_key(plan: PhysicalPlan) -> str:
     """The keys by the text that the statement gives them, or NULL when there are none."""
-    if not plan.query.keys:
+    if not plan.side_output.group_key:
         return "CAST(NULL AS STRING)"
-    labels = [
-        key.expression.sql.replace("\\", "\\\\").replace("'", "\\'") for key in plan.query.keys
-    ]
-    pairs = (f"'{label}', {key.name}" for label, key in zip(labels, plan.query.keys, strict=True))
+    labelled = (
+        (label.replace("\\", "\\\\").replace("'", "\\'"), column)
+        for label, column in plan.side_output.group_key
+    )
+    pairs = (f"'{label}', {column}" for label, column in labelled)
     return f"named_struct({', '.join(pairs)})"
 
 

@@ -21,13 +21,6 @@ if TYPE_CHECKING:
     from tidegate.engine.rows.prepare import BatchStart
     from tidegate.state.store import StateStore
 
-# Columns of a *group*, what an operator hands over for a closed window: its bounds, the keys, the
-# values.
-START, END = "_start_us", "_end_us"
-# Only of kinds that have them: what tells windows of equal bounds apart, and the triggering row's
-# time.
-INSTANCE, TRIGGER = "_instance", "_trigger_us"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ingested:

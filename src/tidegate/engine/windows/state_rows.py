@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from tidegate.engine.rows.prepare import (
-    FATE,
     BatchStart,
     Fate,
     classify,
@@ -20,23 +19,27 @@ from tidegate.engine.rows.prepare import (
     fate_sql,
     judged_sql,
 )
-from tidegate.engine.windows.operator import END, START
-from tidegate.engine.windows.panes.grid import PANE, PaneGrid
-from tidegate.plan.aggregates.planned import ORDER, TIME, row_aggregate
-from tidegate.plan.prepared import OWN_TIME, falls_back
+from tidegate.engine.windows.panes.grid import PaneGrid
+from tidegate.plan.aggregates.planned import row_aggregate
+from tidegate.plan.columns import (
+    END,
+    FALLBACKS,
+    FATE,
+    ORDER,
+    OWN_TIME,
+    PANE,
+    ROWS,
+    SEEN_TIME,
+    START,
+    TIME,
+)
 from tidegate.spark.statements import over
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.plan.physical import (
-        PhysicalAggregation,
-        PhysicalPlan,
-        PhysicalStreamingAggregation,
-    )
-
-# Columns that only the numbers of a batch need; they do not reach the state.
-ROWS, SEEN_TIME, FALLBACKS = "_rows", "_seen_t", "_fallbacks"
+    from tidegate.plan.physical import PhysicalPlan
+    from tidegate.plan.stages import IngestPartials, IngestRows
 
 KEPT = f"{FATE} = {Fate.ACCUMULATED.value}"
 
@@ -46,8 +49,10 @@ def row_numbers(plan: PhysicalPlan) -> dict[str, str]:
 
     ``_seen_t`` is the event time that moves the watermark: a row's own one.
     """
-    numbers = {ROWS: "1", SEEN_TIME: OWN_TIME if falls_back(plan) else TIME}
-    return numbers | ({FALLBACKS: f"IF({OWN_TIME} IS NULL, 1, 0)"} if falls_back(plan) else {})
+    numbers = {ROWS: "1", SEEN_TIME: OWN_TIME if plan.watermark.falls_back else TIME}
+    return numbers | (
+        {FALLBACKS: f"IF({OWN_TIME} IS NULL, 1, 0)"} if plan.watermark.falls_back else {}
+    )
 
 
 def group_numbers(plan: PhysicalPlan) -> dict[str, str]:
@@ -90,7 +95,7 @@ class Shape(Protocol):
 class Partials:
     """A state row is a pane (or window) and group with the columns of its accumulators."""
 
-    aggregation: PhysicalStreamingAggregation
+    aggregation: IngestPartials
 
     @property
     def aggregated(self) -> bool:
@@ -152,7 +157,7 @@ class Partials:
 class WholeRows:
     """A state row is a row: its time and order, its keys, and the values that are asked for."""
 
-    aggregation: PhysicalAggregation
+    aggregation: IngestRows
 
     @property
     def aggregated(self) -> bool:
@@ -185,7 +190,7 @@ class WholeRows:
         return [key.name for key in self.aggregation.keys]
 
 
-def whole_groups(rows: str, aggregation: PhysicalAggregation, windows: list[str]) -> str:
+def whole_groups(rows: str, aggregation: IngestRows, windows: list[str]) -> str:
     """Return the statement of the groups of whole rows.
 
     Aggregates are Spark's own; a row query has the rows as they are, each window's together and in

@@ -13,7 +13,6 @@ from sqlglot import exp
 from tidegate.errors import Span
 from tidegate.frontend.binding.aggregates import AggregateCall, aggregate_call
 from tidegate.frontend.binding.functions import (
-    WINDOW_FUNCTIONS,
     Functions,
     is_unit_word,
     is_window_function,
@@ -24,6 +23,7 @@ from tidegate.frontend.grammar.nodes import place_of, span_of
 from tidegate.frontend.grammar.source import Source, subtree
 from tidegate.frontend.refusal import Refusal
 from tidegate.names import path, quoted
+from tidegate.plan.columns import WINDOW_FUNCTIONS
 from tidegate.plan.statement import Aggregate, Argument, Expression, Key
 
 # Returns the text of the select item that a column's name means in a clause, or None.

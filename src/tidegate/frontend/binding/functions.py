@@ -14,16 +14,8 @@ from tidegate.frontend.refusal import Refusal
 from tidegate.names import quoted, suggestion
 from tidegate.plan.aggregates.planned import ACCUMULATORS, AGGREGATE_ALIASES
 from tidegate.plan.aggregates.registry import registered_accumulators
+from tidegate.plan.columns import WINDOW_FUNCTIONS
 from tidegate.plan.statement import UserFunction
-
-# What is known of a window when it closes, and the column that holds it.
-WINDOW_FUNCTIONS = {
-    "window_start": "_start",
-    "window_end": "_end",
-    "window_id": "_id",
-    "window_trigger": "_trigger",
-    "emit_epoch": "_epoch",
-}
 
 # Functions that make rows.
 GENERATORS = frozenset(

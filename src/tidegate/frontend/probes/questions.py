@@ -22,7 +22,8 @@ from tidegate.frontend.probes.probe import Probe, Prober, Rows, is_expression
 from tidegate.frontend.reading.parse import order_nodes
 from tidegate.frontend.reading.windows import window_call
 from tidegate.frontend.refusal import Refusal
-from tidegate.plan.aggregates.planned import ORDER, TIME, row_aggregate
+from tidegate.plan.aggregates.planned import row_aggregate
+from tidegate.plan.columns import ORDER, TIME
 from tidegate.plan.statement import Aggregate, BoundQuery, Expression
 
 # The names of a closed window, with a value of their type.

@@ -19,13 +19,12 @@ from tidegate.plan.aggregates.table import (
     IGNORE_NULLS,
     TYPED,
 )
+from tidegate.plan.columns import ORDER, TIME
 from tidegate.plan.statement import Aggregate, Argument
 
 __all__ = [
     "ACCUMULATORS",
     "AGGREGATE_ALIASES",
-    "ORDER",
-    "TIME",
     "Accumulator",
     "Part",
     "PartialColumn",
@@ -36,9 +35,6 @@ __all__ = [
     "row_aggregate",
     "type_family",
 ]
-
-TIME = "_t"
-ORDER = "_order"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +48,11 @@ class PartialColumn:
     name: str
     update: str
     merge: str
+
+    @property
+    def needs_order(self) -> bool:
+        """Whether it depends on the order of rows."""
+        return ORDER in self.update
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

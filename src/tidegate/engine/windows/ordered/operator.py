@@ -22,16 +22,8 @@ from functools import reduce
 from typing import TYPE_CHECKING, Protocol
 
 from tidegate.engine.rows.ingest import Intake, take_in
-from tidegate.engine.rows.prepare import FATE, fate_case, judge, order_sql
-from tidegate.engine.windows.operator import (
-    END,
-    INSTANCE,
-    START,
-    Closed,
-    Closing,
-    Ingested,
-    LateWindows,
-)
+from tidegate.engine.rows.prepare import fate_case, judge, order_sql
+from tidegate.engine.windows.operator import Closed, Closing, Ingested, LateWindows
 from tidegate.engine.windows.ordered.log import (
     NEW,
     OrderedState,
@@ -40,8 +32,7 @@ from tidegate.engine.windows.ordered.log import (
     touched,
 )
 from tidegate.engine.windows.state_rows import KEPT, row_numbers, whole_groups
-from tidegate.plan.aggregates.planned import ORDER, TIME
-from tidegate.plan.prepared import partition_keys
+from tidegate.plan.columns import END, FATE, INSTANCE, ORDER, START, TIME
 from tidegate.plan.settings import TimeMode
 from tidegate.spark.observe import observed
 from tidegate.spark.statements import by_reference, over
@@ -51,7 +42,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from tidegate.engine.rows.prepare import BatchStart
-    from tidegate.plan.physical import PhysicalAggregation, PhysicalPlan
+    from tidegate.plan.physical import PhysicalPlan
+    from tidegate.plan.stages import IngestRows
     from tidegate.state.manifest import Segment
     from tidegate.state.store import StateStore
 
@@ -128,7 +120,7 @@ class OrderedRows:
     """What a state row is: a whole row with its order, its partition, and what the scan needs."""
 
     plan: PhysicalPlan
-    aggregation: PhysicalAggregation
+    aggregation: IngestRows
     scan: Scan
 
     @property
@@ -137,12 +129,12 @@ class OrderedRows:
 
     @property
     def partition(self) -> Partition:
-        return Partition(columns=partition_keys(self.plan.watermark.window) or (ALL,))
+        return Partition(columns=tuple(self.plan.close.window.partition_keys) or (ALL,))
 
     @property
     def event_time(self) -> bool:
         """Whether rows wait for the watermark."""
-        return self.plan.watermark.spec.mode is TimeMode.EVENT
+        return self.plan.watermark.mode is TimeMode.EVENT
 
     def judged(self, rows: DataFrame, start: BatchStart) -> DataFrame:
         """Return prepared rows with their fate."""
@@ -186,7 +178,7 @@ class OrderedRows:
     def groups(self, bounded: str) -> str:
         """Return the groups of closed windows. A window is within one task, so nothing moves."""
         window = [END, START, LAST, *self.partition.columns]
-        if self.plan.query.is_row_query:
+        if self.aggregation.is_row_query:
             groups = f"SELECT * FROM ({bounded}) SORT BY {', '.join(window)}, {ORDER}"
         else:
             groups = whole_groups(bounded, self.aggregation, window)

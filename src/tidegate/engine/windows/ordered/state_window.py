@@ -35,7 +35,7 @@ from tidegate.engine.windows.ordered.operator import (
     WINDOW,
     Partition,
 )
-from tidegate.plan.prepared import EMIT, OPEN
+from tidegate.plan.columns import EMIT, OPEN
 
 if TYPE_CHECKING:
     from tidegate.plan.physical import PhysicalPlan
@@ -105,12 +105,12 @@ def warn_of_keys(plan: PhysicalPlan, window: State) -> None:
     """
     split = {_spelled(sql) for sql in window.partition_by}
     lacking = [
-        key.expression.sql for key in plan.query.keys if _spelled(key.expression.sql) not in split
+        key.expression.sql for key in plan.ingest.keys if _spelled(key.expression.sql) not in split
     ]
     if lacking:
         partition = ", ".join([*window.partition_by, *lacking])
         _warn(
-            f"{plan.query.statement.origin}: GROUP BY {', '.join(lacking)} does not split the "
+            f"{plan.origin}: GROUP BY {', '.join(lacking)} does not split the "
             "state window, one machine sees the rows of all groups. For a machine each, write "
             f"statewindow({window.open}, {window.emit}) OVER (PARTITION BY {partition})."
         )

@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from tidegate.plan.windows import Cumulate, Hopping, PaneWindow, Tumbling
 from tidegate.time import floor_to
 
-PANE = "_pane"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaneGrid:

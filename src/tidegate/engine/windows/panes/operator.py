@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from tidegate.engine.rows.ingest import Intake, take_in
 from tidegate.engine.rows.prepare import fate_sql, judge
-from tidegate.engine.windows.operator import END, Closed, Closing, Ingested, LateWindows
-from tidegate.engine.windows.panes.grid import PANE, PaneGrid, shared_ranges
+from tidegate.engine.windows.operator import Closed, Closing, Ingested, LateWindows
+from tidegate.engine.windows.panes.grid import PaneGrid, shared_ranges
 from tidegate.engine.windows.state_rows import Partials
+from tidegate.plan.columns import END, PANE, TIME
 from tidegate.spark.observe import observed
 from tidegate.spark.statements import by_reference, is_one_of, over, over_all
 from tidegate.state.store import FEW_ROWS, ROWS_PER_TASK
@@ -179,7 +180,7 @@ class PaneOperator:
         return judge(rows, self.plan, start, fate_sql(self.plan, self.grid, start))
 
     def late_windows(self) -> LateWindows:
-        pane = self.grid.pane_sql("_t")
+        pane = self.grid.pane_sql(TIME)
         first, last = self.grid.first_end_sql(pane), self.grid.last_end_sql(pane)
         start = self.grid.start_of_end_sql("e")
         return LateWindows(

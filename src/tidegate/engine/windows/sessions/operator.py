@@ -29,10 +29,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions
 
 from tidegate.engine.rows.ingest import Intake, take_in
-from tidegate.engine.rows.prepare import FATE, Fate, fate_case, judge
+from tidegate.engine.rows.prepare import Fate, fate_case, judge
 from tidegate.engine.windows.operator import Closed, Closing, Ingested, LateWindows
 from tidegate.engine.windows.sessions.spans import FIRST, LAST, LAST_TIME, SESSIONS, SessionShape
-from tidegate.engine.windows.state_rows import KEPT, ROWS
+from tidegate.engine.windows.state_rows import KEPT
+from tidegate.plan.columns import FATE, ROWS
 from tidegate.spark.observe import observed
 from tidegate.spark.statements import by_reference
 from tidegate.state.manifest import Segment

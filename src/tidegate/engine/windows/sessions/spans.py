@@ -12,22 +12,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from tidegate.engine.rows.ingest import StateRow
-from tidegate.engine.rows.prepare import FATE, classify_sql, fate_case, judged_sql
-from tidegate.engine.windows.operator import END, START
-from tidegate.engine.windows.panes.grid import PANE, PaneGrid
-from tidegate.engine.windows.state_rows import KEPT, ROWS, group_numbers, row_numbers, whole_groups
-from tidegate.plan.aggregates.planned import ORDER, TIME
+from tidegate.engine.rows.prepare import classify_sql, fate_case, judged_sql
+from tidegate.engine.windows.panes.grid import PaneGrid
+from tidegate.engine.windows.state_rows import KEPT, group_numbers, row_numbers, whole_groups
+from tidegate.plan.columns import END, FATE, ORDER, PANE, ROWS, START, TIME
 from tidegate.spark.statements import over
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from tidegate.engine.rows.prepare import BatchStart
-    from tidegate.plan.physical import (
-        PhysicalAggregation,
-        PhysicalPlan,
-        PhysicalStreamingAggregation,
-    )
+    from tidegate.plan.physical import PhysicalPlan
+    from tidegate.plan.stages import IngestPartials, IngestRows
 
 FIRST, LAST = "_first", "_last"
 # The last time of a placed span, which need not be the last one that moves the watermark.
@@ -70,7 +66,7 @@ class SessionShape(StateRow, Protocol):
 class SpanPartials:
     """A span is the columns of the accumulators of its rows, and their number."""
 
-    aggregation: PhysicalStreamingAggregation
+    aggregation: IngestPartials
     gap_us: int
 
     @property
@@ -127,7 +123,7 @@ class SpanPartials:
 class SpanRows:
     """A span is a row: its order, its keys, and the values that the query asks for."""
 
-    aggregation: PhysicalAggregation
+    aggregation: IngestRows
     gap_us: int
 
     @property

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tidegate.engine.rows.ingest import Intake, take_in
-from tidegate.engine.rows.prepare import FATE, fate_case, judge, order_sql
+from tidegate.engine.rows.prepare import fate_case, judge, order_sql
 from tidegate.engine.windows.operator import Closed, Closing, Ingested, LateWindows
 from tidegate.engine.windows.sliding.range_frames import FramedRows, framed_rows
 from tidegate.engine.windows.sliding.range_join import (
@@ -29,10 +29,9 @@ from tidegate.engine.windows.sliding.range_join import (
     WindowCounter,
 )
 from tidegate.engine.windows.state_rows import KEPT, row_numbers
-from tidegate.plan.aggregates.planned import ORDER, TIME
-from tidegate.plan.physical import PhysicalAggregation, PhysicalStreamingAggregation
-from tidegate.plan.prepared import WHEN, partition_keys
+from tidegate.plan.columns import FATE, ORDER, TIME, WHEN
 from tidegate.plan.settings import TimeMode
+from tidegate.plan.stages import IngestPartials, IngestRows
 from tidegate.spark.statements import by_reference
 
 if TYPE_CHECKING:
@@ -129,15 +128,15 @@ class SlidingOperator:
         Late rows are among them: no window takes them, and the text is the same for every batch.
         """
         judged = judge(rows, self.plan, start, self._fate(start, None))
-        query = self.plan.query
+        ingest = self.plan.ingest
         return judged.selectExpr(
             TIME,
             FATE,
             f"{order_sql(start)} AS {ORDER}",
             f"{f'coalesce({WHEN}, false)' if WHEN in rows.columns else 'true'} AS {STARTS}",
             *self.reach.partition,
-            *(key.name for key in query.keys),
-            *(argument.name for argument in query.arguments),
+            *(key.name for key in ingest.keys),
+            *(argument.name for argument in ingest.arguments),
             *(f"{sql} AS {name}" for name, sql in row_numbers(self.plan).items()),
         )
 
@@ -190,7 +189,7 @@ class SlidingOperator:
 
     @property
     def _by_clock(self) -> bool:
-        return self.plan.watermark.spec.mode is TimeMode.PROCESSING
+        return self.plan.watermark.mode is TimeMode.PROCESSING
 
     def _closes_at(self, time_us: int) -> int:
         """The bound at which the window of a trigger closes: its last moment is in it."""
@@ -218,10 +217,10 @@ def sliding_operator(plan: PhysicalPlan, window: Sliding, empty: DataFrame) -> S
     reach = Reach(
         lookback_us=window.lookback_us,
         lookahead_us=window.lookahead_us,
-        partition=partition_keys(window),
+        partition=tuple(window.partition_keys),
     )
     shape = _shape(plan, window, reach, empty)
-    at_once = window.lookahead is None and not plan.watermark.spec.emit_on_close
+    at_once = not plan.watermark.emit_on_close
     return SlidingOperator(
         plan=plan, reach=reach, at_once=at_once, shape=shape, state_schema=shape.state_schema
     )
@@ -232,10 +231,9 @@ def _shape(
 ) -> JoinedRows | FramedRows:
     order = "named_struct('t', 0L, 'b', 0L, 'i', 0L)"
     rows = empty.selectExpr("*", f"{order} AS {ORDER}", f"true AS {STARTS}", f"0 AS {FATE}")
-    streaming = plan.find(PhysicalStreamingAggregation)
-    if streaming is not None:
-        return framed_rows(streaming, window, reach, rows)
-    kept = plan.find(PhysicalAggregation)
-    assert kept is not None, "every plan has an aggregation"
-    joined = JoinedRows(reach=reach, aggregation=kept, state_schema=rows.schema)
-    return replace(joined, state_schema=joined.kept(rows).schema)
+    match plan.ingest:
+        case IngestPartials() as partials:
+            return framed_rows(partials, window, reach, rows)
+        case IngestRows() as kept:
+            joined = JoinedRows(reach=reach, aggregation=kept, state_schema=rows.schema)
+            return replace(joined, state_schema=joined.kept(rows).schema)

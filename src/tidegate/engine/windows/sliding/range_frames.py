@@ -29,17 +29,16 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions
 from pyspark.sql.types import StructField, StructType
 
-from tidegate.engine.windows.panes.grid import PANE
 from tidegate.engine.windows.sliding.panes import PaneRange, Parts, Range, widths
 from tidegate.engine.windows.sliding.range_join import BUCKET, STARTS, Due, Reach, Watch
 from tidegate.engine.windows.state_rows import KEPT
-from tidegate.plan.aggregates.planned import ORDER, TIME
+from tidegate.plan.columns import ORDER, PANE, TIME
 from tidegate.spark.statements import ROW_NUMBER, by_reference, is_one_of, over, over_all
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.plan.physical import PhysicalStreamingAggregation
+    from tidegate.plan.stages import IngestPartials
     from tidegate.plan.windows import Sliding
     from tidegate.state.manifest import Segment
     from tidegate.state.store import StateStore
@@ -62,7 +61,7 @@ class FramedRows:
     """
 
     reach: Reach
-    aggregation: PhysicalStreamingAggregation
+    aggregation: IngestPartials
     own_group: bool
     state_schema: StructType
 
@@ -222,7 +221,7 @@ class FramedRows:
 
 
 def framed_rows(
-    aggregation: PhysicalStreamingAggregation, window: Sliding, reach: Reach, rows: DataFrame
+    aggregation: IngestPartials, window: Sliding, reach: Reach, rows: DataFrame
 ) -> FramedRows:
     """Return the shape of a window over accumulators.
 

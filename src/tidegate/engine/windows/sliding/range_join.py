@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from pyspark.sql import functions
 
-from tidegate.engine.windows.operator import END, INSTANCE, START, TRIGGER
 from tidegate.engine.windows.state_rows import KEPT, whole_groups
-from tidegate.plan.aggregates.planned import ORDER, TIME
+from tidegate.plan.columns import END, INSTANCE, ORDER, START, TIME, TRIGGER
 from tidegate.spark.observe import observed
 from tidegate.spark.statements import by_reference, over
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from tidegate.plan.physical import PhysicalAggregation
+    from tidegate.plan.stages import IngestRows
     from tidegate.state.manifest import Segment
     from tidegate.state.store import StateStore
 
@@ -150,7 +149,7 @@ class JoinedRows:
     """Rows are kept whole; a window is joined from them and aggregated, or shown as it is."""
 
     reach: Reach
-    aggregation: PhysicalAggregation
+    aggregation: IngestRows
     state_schema: StructType
 
     @property
