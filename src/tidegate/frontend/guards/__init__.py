@@ -1,4 +1,4 @@
-"""Row errors: expressions that never stop the query, and what they say of rows that would have."""
+"""Row errors: rewrites expressions so that a bad row never stops the query but is reported."""
 
 from tidegate.frontend.guards.guard import guard, guard_argument, guard_from, type_of_expression
 

@@ -1,4 +1,4 @@
-"""What can fail where not every part is computed: CASE, IF, coalesce and their like."""
+"""Faults of expressions that compute only some of their parts: CASE, IF, coalesce and the like."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tidegate.frontend.guards.parts import Fault, Part
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
-    """A value that is computed when its condition holds, and no arm before it; None: otherwise."""
+    """A value with its condition; the first arm whose condition holds is computed. None: ELSE."""
 
     when: Part | None
     value: Part
 
 
 def faults_of_arms(arms: Sequence[Arm]) -> tuple[Fault, ...]:
-    """Return what can fail in arms, each fault under the conditions that lead to it."""
+    """Return the faults of arms, each under the conditions that lead to its arm."""
     found: list[Fault] = []
     passed: list[str] = []
     for arm in arms:
@@ -31,11 +31,11 @@ def faults_of_arms(arms: Sequence[Arm]) -> tuple[Fault, ...]:
 
 
 def faults_until(parts: Sequence[Part], goes_on: str) -> tuple[Fault, ...]:
-    """Return what can fail in parts that are computed in order, each after all before it go on.
+    """Return the faults of parts computed in order, each only if all parts before it ``goes_on``.
 
     Args:
         parts: the parts.
-        goes_on: what a part is when the next one is computed, e.g. ``IS NULL`` in coalesce.
+        goes_on: the test on a part after which the next is computed, e.g. ``IS NULL`` in coalesce.
     """
     found: list[Fault] = []
     passed: list[str] = []

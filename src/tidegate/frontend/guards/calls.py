@@ -1,4 +1,4 @@
-"""Guards of function calls, by the tables of ``guards/functions.py`` and what they cannot say."""
+"""Guards of function calls by the tables of ``guards/functions.py``."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from tidegate.frontend.guards.types import (
 )
 from tidegate.plan.guarded import INVALID_ARGUMENT
 
-# What a parameter's letter casts to.
+# The type that each parameter letter casts to.
 _WANTED = {"n": DOUBLE, "i": INT, "l": BIGINT, "d": DATE, "t": TIMESTAMP}
 # BIGINT values that are a TIMESTAMP, by the function that reads them.
 _GREATEST = {"timestamp_seconds": 9_223_372_036_854, "timestamp_millis": 9_223_372_036_854_775}
@@ -65,12 +65,12 @@ class Call:
 
     @property
     def type(self) -> SqlType | None:
-        """The type of what it returns, None when not known."""
+        """The type of the result, None if unknown."""
         known = SIGNATURES.get(self.name) or TWINS.get(self.name)
         return _result(RESULTS.get(self.name) or (known.result if known else "?"), self.parts)
 
     def kept(self, parts: Sequence[Part] | None = None) -> Part:
-        """Return the call on guarded arguments, for a function that does not fail itself."""
+        """Return the call with guarded arguments, for a function that itself cannot fail."""
         chosen = tuple(parts) if parts is not None else self.parts
         arguments = zip(self.node.iter_expressions(), chosen, strict=False)
         texts = {id(node): part.text for node, part in arguments}
@@ -84,27 +84,27 @@ class Call:
 
     @property
     def _is_strict(self) -> bool:
-        """Whether it returns NULL when an argument is NULL."""
+        """Whether it returns NULL if an argument is NULL."""
         known = SIGNATURES.get(self.name)
         strict = known is not None and "a" not in known.parameters and self.name not in NOT_STRICT
         return strict or self.name in CASTS or self.name in STRICT
 
     def netted(self, reason: str | None = None) -> Part:
-        """Return the call under a net: it may fail of anything."""
+        """Return the call in a net, for a function that can fail in unknown ways."""
         likely = next((key for key, names in LIKELY_REASONS.items() if self.name in names), None)
         fault = (reason or likely or INVALID_ARGUMENT, self.written)
         return netted(self.written, self.type, fault, all_faults(self.parts))
 
     def with_faults(self, own: Part, parts: Sequence[Part] | None = None) -> Part:
-        """Return a guarded form with the faults of its arguments before its own."""
+        """Return a guarded form, with the faults of the arguments before its own."""
         return over(own, self.parts if parts is None else parts)
 
 
 def guarded_by_table(call: Call) -> Part:
-    """Return a call to one of Spark's functions of which the tables say all there is to know."""
+    """Return a guarded call to a Spark function, by the tables alone."""
     if call.name in CASTS and len(call.parts) == 1:
         wanted = read_type(CASTS[call.name])
-        assert wanted is not None, "every cast by name is to a type"
+        assert wanted is not None, "a cast function is named like its type"
         if cast_fails(call.parts[0].type, wanted) is None:
             return replace(call.kept(), type=wanted)
         return call.with_faults(cast(call.parts[0], wanted, CASTS[call.name], call.written))
@@ -117,7 +117,7 @@ def guarded_by_table(call: Call) -> Part:
 
 
 def given(call: Call, parameters: str) -> tuple[Part, ...] | None:
-    """Return arguments cast as parameters (letters) want them; None: one may fail otherwise."""
+    """Return arguments cast to their parameters (letters); None if one can fail in another way."""
     found = []
     signature = SIGNATURES.get(call.name)
     for place, part in enumerate(call.parts):
@@ -138,7 +138,7 @@ def given(call: Call, parameters: str) -> tuple[Part, ...] | None:
 
 
 def as_wanted(part: Part, wanted: SqlType | None) -> Part:
-    """Return a part cast to a type, where it must be cast; None: any type will do."""
+    """Return a part, cast if the wanted type requires it; None: any type will do."""
     if wanted is None or cast_fails(part.type, wanted) is None:
         return part
     made = cast(part, wanted, wanted.name, part.written)

@@ -1,20 +1,20 @@
-"""Which casts can fail, and on what."""
+"""Which casts can fail, and why."""
 
 from __future__ import annotations
 
 from tidegate.frontend.guards.types import INTEGRALS, NESTED, SqlType
 from tidegate.plan.guarded import INVALID_CAST, OVERFLOW
 
-# Digits of which every number fits into a type of whole numbers.
+# The number of digits that always fit an integer type.
 _SURE_DIGITS = {name: digits - 1 for name, digits in INTEGRALS.items()} | {"BIGINT": 18}
-# Seconds since 1970 of any TIMESTAMP.
+# The greatest number of seconds since 1970 in a TIMESTAMP.
 _DIGITS_OF_SECONDS = 13
 
 
 def cast_fails(given: SqlType | None, wanted: SqlType) -> str | None:
-    """Return the reason for which a cast fails where it does; None: it never fails.
+    """Return the reason for which a cast can fail; None if it never fails.
 
-    What is known of a type decides; a cast whose outcome is not known can fail.
+    A cast from an unknown type can fail.
     """
     if wanted.name in ("STRING", "VARIANT") or given == wanted or (given and given.name == "VOID"):
         return None
@@ -52,7 +52,7 @@ def _overflows_decimal(given: SqlType, wanted: SqlType) -> bool:
     if given.name == "BOOLEAN":
         return room < 1
     if given.is_decimal:
-        # What is rounded off may carry into one more digit.
+        # Rounding may carry into one more digit.
         return given.whole_digits + (1 if given.scale > wanted.scale else 0) > room
     if given.is_integral:
         return given.whole_digits > room

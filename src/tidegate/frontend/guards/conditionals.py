@@ -1,4 +1,4 @@
-"""Guards of what is computed in part only: CASE, IF, coalesce, and the bodies of lambdas."""
+"""Guards of expressions that compute only some of their parts: CASE, IF, coalesce, lambdas."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tidegate.frontend.guards.parts import Fault, Part, all_faults
 from tidegate.frontend.guards.types import INT, SqlType, common_type, read_type
 from tidegate.plan.guarded import INVALID_CAST
 
-# Calls that fail by what their lambda returns, not only by what fails in it.
+# Calls that can fail because of the value of their lambda, not only inside it.
 _FAIL_BY_RESULT = ("array_sort", "transform_keys")
 
 
 def case(guarding: Guarding, node: exp.Expr) -> Part:
-    """CASE with or without an operand."""
+    """Guard CASE, with or without an operand."""
     operand = guarding.part(node.this) if node.args.get("this") is not None else None
     default = node.args.get("default")
     whens = [guarding.part(each.this) for each in node.args["ifs"]]
@@ -54,14 +54,14 @@ def case(guarding: Guarding, node: exp.Expr) -> Part:
 
 
 def if_(guarding: Guarding, node: exp.Expr) -> Part:
-    """IF(condition, value, otherwise)."""
+    """Guard IF(condition, value, otherwise)."""
     condition = guarding.part(node.this)
     nodes = [node.args["true"], *([node.args["false"]] if node.args.get("false") else [])]
     return _chosen(guarding, node, [node.this, *nodes], [condition])
 
 
 def lambda_call(guarding: Guarding, node: exp.Expr) -> Part:
-    """A call with lambdas: when one can fail, the call as a whole is under a net."""
+    """Guard a call with lambdas; if one can fail, the whole call goes into a net."""
     given = [each for each in node.expressions if not isinstance(each, exp.Lambda)]
     parts = [guarding.part(each) for each in given]
     name = node.name.lower()
@@ -101,14 +101,14 @@ def _nvl2(guarding: Guarding, node: exp.Expr) -> Part:
 def _nullif(guarding: Guarding, node: exp.Expr) -> Part:
     parts = guarding.parts(node)
     compared = comparable(parts)
-    # What is compared as another type is returned as the type it has.
+    # A value compared as another type is returned as its own type.
     if compared != parts:
         return guarding.netted(node, parts[0].type, all_faults(parts), INVALID_CAST)
     return guarding.kept(node, parts, parts[0].type)
 
 
 def _decode(guarding: Guarding, node: exp.Expr) -> Part:
-    """decode(value, search, result, .. [, default]); of two arguments it reads bytes."""
+    """Guard decode(value, search, result, .. [, default]); with two arguments it decodes bytes."""
     parts = guarding.parts(node)
     operand, rest = parts[0], parts[1:]
     if len(parts) < 3:
@@ -145,7 +145,7 @@ def _chosen(
     first: list[Part],
     condition: Part | None = None,
 ) -> Part:
-    """A call whose first argument chooses among the others."""
+    """Guard a call whose first argument chooses among the others."""
     values = [guarding.part(each) for each in nodes[1:]]
     mixed = comparable(tuple(values))
     faults = faults_of_arms(_arms([condition or first[0]], mixed or values))
@@ -174,7 +174,7 @@ def _rewritten(
 
 
 def _variables(name: str, parts: Sequence[Part], count: int) -> list[SqlType | None]:
-    """The types of a lambda's variables."""
+    """Return the types of a lambda's variables."""
     kinds = [part.type for part in parts]
     first = kinds[0] if kinds else None
     if name in ("transform", "filter", "exists", "any", "forall", "all"):

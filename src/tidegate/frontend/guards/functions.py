@@ -1,19 +1,19 @@
-"""What is known of Spark's functions: what they are given, what they return, what can fail.
+"""Tables of Spark's functions: their parameters, their results, and how they can fail.
 
-A function that is in none of these tables is one of which any value may be too much.
+A function that is in none of these tables is assumed to fail on any value.
 
-Parameters are written as one letter each, the last one holds for all that follow:
+Parameters are one letter each; the last one also applies to all further arguments:
 
     a  anything            n  a number (DOUBLE)      d  a DATE
     s  text, or anything   i  an INT                 t  a TIMESTAMP
        that becomes text   l  a BIGINT               v  a number that keeps its type
     c  a literal           p  a pattern: a literal   z  a literal other than 0
 
-Text given for n, d, t, i or l, and a BIGINT given for i, are cast, which can fail; a value that is
-no literal where one is wanted makes the call one that can fail.
+Text passed as n, d, t, i or l, and a BIGINT passed as i, is cast, which can fail. If an argument
+for c, p or z is not such a literal, the call can fail.
 
-Results: a type; ``=`` the type of the first argument, ``element`` that of its elements, ``common``
-the one all become; ``?`` is not known.
+Results: a type; ``=`` for the type of the first argument, ``element`` for that of its elements,
+``common`` for the common type of all arguments, ``?`` for an unknown type.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tidegate.plan.guarded import INVALID_ARGUMENT, INVALID_CAST, OVERFLOW
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """What a function is given and returns; nothing but its arguments' casts can fail."""
+    """Parameters and result of a function that fails only if the cast of an argument fails."""
 
     parameters: str
     result: str
@@ -37,7 +37,7 @@ class Signature:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Twin:
-    """A function with a form that gives NULL where it fails, and there only (or on NULL)."""
+    """A function and its form that returns NULL on failure, and otherwise only for NULL."""
 
     name: str
     parameters: str
@@ -138,7 +138,7 @@ _ROWS = (
     ("common", "a", "greatest least"),
     ("schema", "ac", "from_json from_csv from_xml"),
     ("?", "a", "struct named_struct arrays_zip map_entries to_variant_object uniform"),
-    # What the user wrote to give NULL is left to give NULL.
+    # These return NULL on failure, as the user intends.
     (
         "?",
         "a",
@@ -157,15 +157,15 @@ SIGNATURES = {
     for name in names.split()
 }
 
-# Functions that are not NULL although an argument is, of those that are given no ``a``; and those
-# that are NULL then, of the others.
+# By default a function is NULL for a NULL argument unless it has a parameter ``a``. Exceptions:
+# functions without ``a`` that are not NULL, and functions with ``a`` that are.
 NOT_STRICT = ("isnan", "nanvl", "uniform")
 STRICT = (
     "abs bround ceil ceiling concat floor get mod negative pmod round size timestamp_millis "
     "timestamp_seconds unix_micros unix_millis unix_seconds unix_timestamp"
 ).split()
 
-# Each twin gives NULL for values that are not NULL only where the function fails.
+# For arguments that are not NULL, a twin is NULL only if the function fails.
 TWINS = {
     "to_date": Twin(name="try_to_date", parameters="ap", result="DATE", reason=INVALID_CAST),
     "to_timestamp": Twin(
@@ -205,7 +205,7 @@ TWINS = {
     ),
 }
 
-# Names of types that are called as functions.
+# Names of types that can be called as functions.
 CASTS = {
     name: name.upper()
     for name in (
@@ -213,7 +213,7 @@ CASTS = {
     ).split()
 }
 
-# What a function that is not in the tables above most likely fails of.
+# The most likely reason for the failure of a function that is not in the tables above.
 LIKELY_REASONS = {
     INVALID_CAST: (
         "to_timestamp_ltz to_timestamp_ntz unix_timestamp to_unix_timestamp variant_get to_time"
@@ -227,7 +227,7 @@ LIKELY_REASONS = {
     "raised": ["raise_error", "assert_true"],
 }
 
-# What they return where it is known.
+# Their result types, if known.
 RESULTS = {
     "add_months": "DATE",
     "make_date": "DATE",

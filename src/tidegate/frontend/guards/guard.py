@@ -1,27 +1,27 @@
-"""Row errors: from an expression of the user's to one that never raises, and one that says why.
+"""Rewrites a user's expression to one that never raises and one that returns the error.
 
-Spark 4 stops a query on ``1 / 0``, a bad cast, an overflow. ``guard`` writes an expression anew so
-that such an operation gives NULL, and beside it an expression that names the first that failed:
+Spark 4 stops a query on ``1 / 0``, a bad cast, an overflow. ``guard`` rewrites an expression so
+that such an operation yields NULL, and makes a second one that names the first failed operation:
 
     operation                    in ``safe``               condition in ``error``
     total / parts                try_divide(total, parts)  parts = 0 AND total IS NOT NULL
     CAST(raw AS INT)             try_cast(raw AS INT)      .. IS NULL AND raw IS NOT NULL
     list[i]                      get(list, i)              i < 0 OR i >= array_size(list)
-    any other that can fail      under a net               the net is NULL (``operations.net``)
+    any other that can fail      in a net                  the net is NULL (``parts.net``)
 
-A part of CASE, IF, coalesce, AND, OR that is not computed is no error. What cannot fail by its
-types stays as it was written, so types matter: of what is not known anything is expected.
+A part of CASE, IF, coalesce, AND, OR that is not computed cannot fail. An expression whose types
+rule out a failure stays as written; an operation on an unknown type can fail.
 
-Not guarded, because nothing in SQL can be:
+Not guarded, because SQL has no means for it:
 
-* functions of the user's own that raise;
-* literals that are wrong for every row: patterns of dates and regular expressions, formats, names
-  of charsets and time zones. They are a mistake in the statement, not in a row;
-* lack of memory: ``repeat``, ``lpad``, ``array_repeat``, ``sequence`` of a size that does not fit;
+* the user's own functions that raise;
+* literals that are wrong for every row: date patterns, regular expressions, formats, names of
+  charsets and time zones. They are a mistake in the statement, not in a row;
+* lack of memory: ``repeat``, ``lpad``, ``array_repeat``, ``sequence`` with too large a size;
 * times hundreds of thousands of years away in ``date_trunc`` and in casts of a DATE.
 
-A call with a lambda in which something can fail is guarded, and named, as a whole. An operand that
-fails is an error also where the other is NULL, for which Spark may not even compute it.
+If something in a lambda can fail, the whole call is guarded and named. A failing operand is an
+error even if the other operand is NULL, although Spark may not compute it then.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from tidegate.frontend.guards.types import BIGINT, BOOLEAN, DOUBLE, SqlType, rea
 from tidegate.names import path
 from tidegate.plan.guarded import Guarded, error_literal
 
-# Aggregates that cast text, after aliases are resolved, by the type that they cast it to.
+# Aggregates (aliases resolved) that cast text, by the type that they cast it to.
 OF_NUMBERS = frozenset(
     "sum avg var_samp var_pop stddev_samp stddev_pop skewness kurtosis covar_samp covar_pop corr "
     "regr_count regr_avgx regr_avgy regr_sxx regr_syy regr_sxy regr_slope regr_intercept regr_r2 "
@@ -55,13 +55,13 @@ Tables: TypeAlias = Mapping[str, Mapping[str, str | None]]
 
 
 def guard(text: str, columns: Mapping[str, str | None], tables: Tables | None = None) -> Guarded:
-    """Return an expression that never raises, and what it says of a row on which it would have.
+    """Return an expression that never raises, with the error of a row on which it would have.
 
     Args:
         text: one Spark SQL expression over ``columns``.
-        columns: types (DDL, or as Spark calls them) by ``path``, with or without the name of a
-            table; a column that is not there, or is None, has a type that is not known.
-        tables: types of columns by table and name, for subqueries; what fails in one is NULL.
+        columns: types (DDL or Spark's names) by ``path``, with or without the name of a table; a
+            column that is missing or None has an unknown type.
+        tables: types of columns by table and name, for subqueries; failures in one yield NULL.
 
     >>> guard("total / parts", {"total": "BIGINT", "parts": "BIGINT"}).safe
     'try_divide(total, parts)'
@@ -79,15 +79,15 @@ def guard_argument(
     functions: Iterable[str],
     tables: Tables | None = None,
 ) -> Guarded:
-    """Return ``guard`` of an argument of aggregates, which may cast it themselves.
+    """Return ``guard`` of an argument of aggregates, which may cast text themselves.
 
-    An aggregate of numbers casts text to DOUBLE, one of conditions to BOOLEAN; text that is none is
-    an error, and NULL.
+    Numeric aggregates cast text to DOUBLE, boolean ones to BOOLEAN; text that cannot be cast is an
+    error and becomes NULL.
 
     Args:
         text: the argument.
         columns: as for ``guard``.
-        functions: the aggregates that are given the argument.
+        functions: the aggregates that take the argument.
         tables: as for ``guard``.
     """
     part = _part(text, columns, tables)
@@ -102,13 +102,13 @@ def guard_argument(
 
 
 def guard_from(ctes: str, relation: str, tables: Tables) -> tuple[str, str]:
-    """Return the WITH clause and the FROM clause of a statement so that nothing in them raises.
+    """Return the WITH clause and the FROM clause of a statement, rewritten so that nothing raises.
 
-    What fails in a CTE, a subquery or the condition of a join is NULL.
+    A failing expression in a CTE, a subquery or the condition of a join yields NULL.
 
     Args:
-        ctes: the WITH clause, '' when there is none.
-        relation: the FROM clause with its joins, without the word.
+        ctes: the WITH clause, '' if there is none.
+        relation: the FROM clause with its joins, without the word FROM.
         tables: types (DDL) of columns by table and name.
     """
     middle = "SELECT 'from' AS tidegate_from FROM "
@@ -119,7 +119,7 @@ def guard_from(ctes: str, relation: str, tables: Tables) -> tuple[str, str]:
 
 
 def type_of_expression(text: str, columns: Mapping[str, str | None]) -> str | None:
-    """Return the type of an expression as DDL, None when it is not known; arguments as ``guard``.
+    """Return the type of an expression as DDL, None if unknown; arguments as for ``guard``.
 
     >>> type_of_expression("total + 1", {"total": "INT"})
     'INT'
@@ -155,10 +155,10 @@ def _is_plain(part: Part) -> bool:
 
 
 def _guarded(part: Part) -> Guarded:
-    """Return a part with the text that names the first fault there is.
+    """Return a part with the SQL that names its first fault.
 
-    Rows on which nothing fails must cost next to nothing. Where a fault makes the value NULL, only
-    rows whose value is NULL are suspect: Spark has the value already.
+    Rows without faults must cost next to nothing. If every fault makes the value NULL, only rows
+    whose value is NULL are suspect, and Spark has computed the value anyway.
     """
     faults = tuple(dict.fromkeys(part.faults))
     if not faults:

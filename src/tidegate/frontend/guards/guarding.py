@@ -1,4 +1,4 @@
-"""How the parts of an expression are guarded: what every rule may ask for."""
+"""The context in which an expression is guarded, with what the rules have in common."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Guarding:
     Attributes:
         source: its text and tree.
         columns: types by ``path``.
-        rules: what is done with each kind of node; other nodes stay as they are.
-        names: types of the variables of the lambdas around.
-        tables: types of columns by ``path`` and by table, for the queries inside.
-        query: how a query inside is guarded.
+        rules: how to guard each kind of node; other nodes stay as they are.
+        names: types of the variables of the enclosing lambdas.
+        tables: types of columns by ``path`` and by table, for subqueries.
+        query: guards a subquery.
     """
 
     source: Source
@@ -52,7 +52,7 @@ class Guarding:
         return replace(made, written=written)
 
     def children(self, node: exp.Expr) -> list[exp.Expr]:
-        """Return the values under a node that stand in the text."""
+        """Return the child values of a node that have a place in the text."""
         return [
             each
             for each in node.iter_expressions()
@@ -60,7 +60,7 @@ class Guarding:
         ]
 
     def parts(self, node: exp.Expr) -> tuple[Part, ...]:
-        """Return the nodes under a node, guarded."""
+        """Return the children of a node, guarded."""
         return tuple(self.part(each) for each in self.children(node))
 
     def kept(
@@ -71,13 +71,13 @@ class Guarding:
         *,
         strict: bool = False,
     ) -> Part:
-        """Return a node that does not fail itself, over the nodes under it.
+        """Return a node that itself cannot fail, over its guarded children.
 
         Args:
             node: the node.
-            parts: the nodes under it, guarded; None: guard them.
+            parts: its children, guarded; None: guard them.
             kind: the type of the node.
-            strict: whether it is NULL when one of its parts is.
+            strict: whether it is NULL if one of its parts is.
         """
         below = self.parts(node) if parts is None else tuple(parts)
         texts = {
@@ -100,7 +100,7 @@ class Guarding:
         faults: tuple[Fault, ...] = (),
         reason: str = INVALID_ARGUMENT,
     ) -> Part:
-        """Return a node under a net as it is written; ``faults`` are those of its parts."""
+        """Return a node in a net, as written; ``faults`` are those of its parts."""
         if any(isinstance(each, exp.Query) for each in subtree(node)):
             return self.kept(node, kind=kind)
         written = self.source.slice(node)

@@ -1,4 +1,4 @@
-"""Guards of single operations: the form that gives NULL, and the condition under which it fails."""
+"""Guards of single operations: a form that yields NULL, and the condition under which it fails."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ _BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 
 
 def cast(part: Part, wanted: SqlType, type_text: str, detail: str) -> Part:
-    """Return a part cast to a simple type, with what can fail in the cast alone."""
+    """Return a part cast to a simple type, with the faults of the cast alone."""
     reason = cast_fails(part.type, wanted)
     tried = f"try_cast({part.text} AS {type_text})"
     made = null_where_it_fails(tried, (part,), wanted, (reason or INVALID_CAST, detail))
     if reason is None:
         return replace(made, text=f"CAST({part.text} AS {type_text})", faults=())
     if wanted.is_decimal and part.type is not None and part.type.is_float:
-        # NaN and infinities become a NULL DECIMAL without an error.
+        # NaN and infinity become a NULL DECIMAL without an error.
         finite = f"NOT isnan({part.text}) AND abs({part.text}) < double('Infinity')"
         return replace(made, faults=tuple(each.only_if(finite) for each in made.faults))
     return made
@@ -65,7 +65,7 @@ def arithmetic(operator: str, left: Part, right: Part, written: str) -> Part | N
     """Return ``left operator right`` with its own faults; None: it cannot fail."""
     kind, overflows = _result(operator, left.type, right.type)
     if left.type is None or right.type is None:
-        # Text would be cast, and the cast shared with other expressions, outside of any catch.
+        # Spark would cast text, and share the cast with other expressions outside the net.
         reason = DIVISION_BY_ZERO if operator in "/%" else OVERFLOW
         return netted(written, kind, (reason, written))
     divides = operator in "/%" and not is_nonzero(right)
@@ -82,14 +82,14 @@ def arithmetic(operator: str, left: Part, right: Part, written: str) -> Part | N
 
 
 def arithmetic_type(operator: str, left: Part, right: Part) -> SqlType | None:
-    """Return the type of ``left operator right``, None when not known."""
+    """Return the type of ``left operator right``, None if unknown."""
     return _result(operator, left.type, right.type)[0]
 
 
 def whole_division(left: Part, right: Part, call: str, written: str) -> Part | None:
     """Return ``left div right``; None: it cannot fail.
 
-    Of whole numbers only -9223372036854775808 div -1 overflows.
+    The only overflow of integers is -9223372036854775808 div -1.
     """
     kinds = [left.type, right.type]
     if None in kinds:
@@ -135,7 +135,7 @@ def absolute(part: Part, call: str, written: str) -> Part | None:
 
 
 def element(array: Part, index: Part, call: str, written: str) -> Part:
-    """Return ``array[index]`` of an ARRAY, counted from 0."""
+    """Return ``array[index]`` of an ARRAY; indexes start at 0."""
     beyond = f"{index.operand} >= array_size({array.text})"
     if index.literal is None or not index.literal.isdigit():
         beyond = f"{index.operand} < 0 OR {beyond}"
@@ -146,7 +146,7 @@ def element(array: Part, index: Part, call: str, written: str) -> Part:
 
 
 def element_from_one(array: Part, index: Part, written: str) -> Part:
-    """Return ``element_at(array, index)`` of an ARRAY, counted from 1, or from its end."""
+    """Return ``element_at(array, index)`` of an ARRAY, counted from 1 or, if negative, its end."""
     size = f"array_size({array.text})"
     beyond = f"{index.operand} > {size} OR {index.operand} < -{size}"
     kind = array.type.element if array.type is not None else None
@@ -201,15 +201,15 @@ def _of_times(operator: str, left: SqlType, right: SqlType) -> tuple[SqlType | N
     if left.is_time and right.is_time:
         return INTERVAL, True
     time, other = (left, right) if left.is_time else (right, left)
-    # Days are added to a DATE without a check, as in Java.
+    # Spark adds days to a DATE without an overflow check.
     days = other.is_integral and time.name == "DATE" and operator in "+-"
     return (time if days or time.name != "DATE" else None), not days
 
 
 def as_operands(parts: tuple[Part, ...]) -> tuple[Part, ...] | None:
-    """Return parts that meet in an operation, text among them cast to what Spark makes of it.
+    """Return the operands of an operation, with text cast as Spark would cast it.
 
-    None: Spark casts in a way that is not known here.
+    None if the cast that Spark would insert is unknown.
     """
     others = [each.type for each in parts if each.type is None or not each.type.is_text]
     if len(others) == len(parts) or not others:
@@ -228,12 +228,12 @@ def as_operands(parts: tuple[Part, ...]) -> tuple[Part, ...] | None:
 
 
 def comparable(parts: tuple[Part, ...]) -> tuple[Part, ...] | None:
-    """Return parts that become one type so that no cast can fail unseen; None: one may."""
+    """Return parts cast to one type, with the faults of the casts; None if a cast is unknown."""
     unknown = [part for part in parts if part.type is None]
     if not unknown:
         return as_operands(parts)
     others = [part for part in parts if part.type is not None and part.type != VOID]
-    # Text that is a literal is right for all rows or for none.
+    # A text literal can be cast for all rows or for none.
     is_text = all(part.type == STRING and part.literal is not None for part in others)
     return parts if len(unknown) == 1 and is_text else None
 

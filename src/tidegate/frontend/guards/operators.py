@@ -39,7 +39,7 @@ _SYMBOLS: dict[type[exp.Expr], str] = {
 # ANY and ALL of several patterns.
 _LISTS = (exp.Any, exp.All, exp.Tuple, exp.Paren)
 _NULL_SAFE = (exp.NullSafeEQ, exp.NullSafeNEQ)
-# A comparison that is negated inside of itself, a NOT IN (1), is one node with its NOT.
+# A comparison with its own NOT, as in a NOT IN (1), is written as one node with it.
 _NEGATED = (exp.In, exp.Between, exp.Like, exp.ILike, exp.RegexpLike, exp.Escape)
 
 
@@ -59,7 +59,7 @@ def _arithmetic(guarding: Guarding, node: exp.Expr) -> Part:
 
 
 def _is_interval(guarding: Guarding, node: exp.Expr) -> bool:
-    """Whether a sum is one literal of several units, as in INTERVAL 1 DAY 2 HOURS."""
+    """Whether a sum is one interval literal of several units, e.g. INTERVAL 1 DAY 2 HOURS."""
     first = node.this
     is_one = isinstance(first, exp.Interval)
     return is_one and not guarding.source.slice(first).upper().startswith("INTERVAL")
@@ -111,7 +111,7 @@ def _comparison(guarding: Guarding, node: exp.Expr) -> Part:
 
 
 def _faults_in_order(node: exp.Expr, operands: tuple[Part, ...]) -> tuple[Fault, ...]:
-    """What can fail in BETWEEN or IN, as far as Spark computes it until it knows the answer."""
+    """Return the faults of BETWEEN or IN; Spark stops once it knows the answer."""
     first, *others = operands
     if isinstance(node, exp.Between):
         low, high = others
@@ -122,7 +122,7 @@ def _faults_in_order(node: exp.Expr, operands: tuple[Part, ...]) -> tuple[Fault,
 
 
 def _pattern(guarding: Guarding, node: exp.Expr) -> Part:
-    """LIKE, ILIKE, RLIKE, with ESCAPE or without: a pattern that is no literal may be none."""
+    """Guard LIKE, ILIKE, RLIKE, with or without ESCAPE; a pattern from a row may be invalid."""
     comparison = node.this if isinstance(node, exp.Escape) else node
     parts = guarding.parts(comparison)
     leaves = [each for each in comparison.expression.walk() if not isinstance(each, _LISTS)]
@@ -138,14 +138,14 @@ def _with_escape(guarding: Guarding, node: exp.Expr, comparison: Part) -> Part:
 
 
 def _netted(guarding: Guarding, node: exp.Expr, parts: Sequence[Part], reason: str) -> Part:
-    """A comparison under a net, with its NOT; one with a query in it stays without."""
+    """Return a comparison in a net, with its NOT; one that contains a query gets no net."""
     if any(isinstance(each, exp.Query) for each in subtree(node)):
         return guarding.kept(node, kind=BOOLEAN)
     return guarding.netted(_whole(node), BOOLEAN, all_faults(parts), reason)
 
 
 def _whole(node: exp.Expr) -> exp.Expr:
-    """The node that has the whole text of a comparison: that of its NOT in ``a NOT IN (1)``."""
+    """Return the node with the whole text of a comparison: its NOT, in ``a NOT IN (1)``."""
     above = node.parent
     if isinstance(above, exp.Not) and isinstance(node, _NEGATED):
         return above if span_of(above).start == span_of(node).start else node
@@ -155,7 +155,7 @@ def _whole(node: exp.Expr) -> exp.Expr:
 def _not(guarding: Guarding, node: exp.Expr) -> Part:
     part = guarding.part(node.this)
     if part.faults and part.faults[-1].detail == guarding.source.slice(node):
-        # The comparison went under its net together with this NOT.
+        # The net of the comparison already includes this NOT.
         return part
     return guarding.kept(node, conditions((part,)), BOOLEAN, strict=True)
 
@@ -169,7 +169,7 @@ def _logic(guarding: Guarding, node: exp.Expr) -> Part:
 
 
 def conditions(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    """Return parts that stand where a BOOLEAN must: text, or what may be text, is cast to one."""
+    """Return parts used as BOOLEAN; text, or what may be text, is cast."""
     return tuple(
         as_wanted(part, BOOLEAN) if part.type is None or part.type.is_text else part
         for part in parts

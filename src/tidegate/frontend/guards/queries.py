@@ -1,11 +1,11 @@
-"""Queries: every expression of a subquery, a CTE or a join gives NULL where it would raise.
+"""Guards queries: an expression of a subquery, a CTE or a join yields NULL where it would raise.
 
-A row of the stream has an error of its own only once FROM has made it; what fails on the way there
-has no row to name. So it is NULL, as under ``error_policy = "null"``.
+An expression that fails while FROM is computed cannot be attributed to a row of the stream. So it
+yields NULL, as with ``error_policy = "null"``.
 
-The condition of a join stays as it is where the types of its columns are not known: the general
-form of what can fail would turn a hash join into one that compares each row with each. So does an
-expression of a subquery that may look at the row outside, by a name that is not known inside.
+The condition of a join stays as it is if the types of its columns are unknown: a net would turn a
+hash join into a nested loop. An expression of a subquery also stays as it is if it may refer to a
+column outside the subquery, by a name that is unknown inside.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def guarded_query(guarding: Guarding, query: exp.Expr, *, correlated: bool = Tru
     """Return the text of a query in which no expression raises.
 
     Args:
-        guarding: its source, its rules, and the tables of which columns are known.
-        query: the query, with all that is below it.
-        correlated: whether it stands in an expression, whose columns it may name.
+        guarding: the source, the rules, and the tables with known columns.
+        query: the query, including nested ones.
+        correlated: whether it is part of an expression, whose columns it may use.
     """
     rewriting = _Rewriting(outside=guarding.columns if correlated else None)
     rewriting.query(guarding, query)
@@ -38,16 +38,16 @@ def guarded_query(guarding: Guarding, query: exp.Expr, *, correlated: bool = Tru
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rewriting:
-    """What expressions are written as, by the identity of their nodes.
+    """The new texts of expressions, by the identity of their nodes.
 
-    ``outside`` are the columns of the expression around; None: there is none.
+    ``outside`` are the columns of the enclosing expression; None if there is none.
     """
 
     outside: Columns | None
     texts: dict[int, str] = field(default_factory=dict)
 
     def query(self, guarding: Guarding, query: exp.Expr) -> Columns:
-        """Write a query anew; return the columns that it gives, as far as they are known."""
+        """Rewrite a query; return its output columns with their types, as far as they are known."""
         for cte in query.args["with_"].expressions if query.args.get("with_") else ():
             columns = self.query(guarding, cte.this)
             renamed = cte.args["alias"].args.get("columns")
@@ -71,7 +71,7 @@ class _Rewriting:
                 given[path(item.alias)] = self._write(inside, item.this).type
             elif isinstance(item, exp.Column):
                 given[path(item.name)] = inside.part(item).type
-            # Any other is named by its text, so it stays as it is.
+            # Any other item is named by its text, so it stays as it is.
         for node in _clauses(select):
             self._write(inside, node)
         for join in select.args.get("joins") or ():
@@ -81,7 +81,7 @@ class _Rewriting:
         return given
 
     def _columns(self, guarding: Guarding, select: exp.Select) -> Columns:
-        """The types of the columns of FROM; none of a name that two relations have."""
+        """Return the types of the columns of FROM, except names that two relations have."""
         sources = [select.args.get("from_"), *(select.args.get("joins") or ())]
         known: dict[str, SqlType | None] = {}
         for relation in (each.this for each in sources if each is not None):
@@ -108,7 +108,7 @@ class _Rewriting:
 
 
 def _clauses(select: exp.Select) -> Iterator[exp.Expr]:
-    """Yield the expressions of the clauses of one SELECT, but for its items and joins."""
+    """Yield the expressions of the clauses of one SELECT, except its items and joins."""
     for name in ("where", "having", "qualify"):
         clause = select.args.get(name)
         if clause is not None:

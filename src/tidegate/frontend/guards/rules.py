@@ -1,4 +1,4 @@
-"""The rules by which the nodes of an expression are guarded, one for each kind that needs one."""
+"""The rules that guard the nodes of an expression, one for each kind that needs one."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _column(guarding: Guarding, node: exp.Expr) -> Part:
 
 
 def _literal(guarding: Guarding, node: exp.Expr) -> Part:
-    assert isinstance(node, exp.Literal), "the rule is for literals"
+    assert isinstance(node, exp.Literal), "this rule is for literals"
     kind = literal_type(node.name, is_string=node.is_string)
     return Part(text=guarding.source.slice(node), type=kind, literal=node.name)
 
@@ -74,7 +74,7 @@ def _interval(guarding: Guarding, node: exp.Expr) -> Part:
 
 
 def _typed(guarding: Guarding, node: exp.Expr) -> Part:
-    """A literal with its type before or behind it: DATE '2026-01-01', 1.5D."""
+    """Guard a literal with a type before or after it: DATE '2026-01-01', 1.5D."""
     text = guarding.source.slice(node)
     return Part(text=text, type=type_of(node.args.get("to")), literal=node.this.name)
 
@@ -102,7 +102,7 @@ def _cast(guarding: Guarding, node: exp.Expr) -> Part:
         return guarding.kept(node, [part], wanted, strict=True)
     if _is_cast_as_a_whole(part.type, wanted):
         return guarding.netted(node, wanted, part.faults, INVALID_CAST)
-    assert wanted is not None, "a type that is not understood is cast as a whole"
+    assert wanted is not None, "a cast to an unknown type goes into a net"
     if cast_fails(part.type, wanted) is None:
         return guarding.kept(node, [part], wanted, strict=True)
     own = cast(part, wanted, type_text, written)
@@ -110,7 +110,7 @@ def _cast(guarding: Guarding, node: exp.Expr) -> Part:
 
 
 def _is(guarding: Guarding, node: exp.Expr) -> Part:
-    """IS NULL and IS UNKNOWN of anything; IS TRUE and FALSE of a BOOLEAN, which text is cast to."""
+    """Guard IS NULL and IS UNKNOWN of anything, IS TRUE and IS FALSE of a BOOLEAN or text."""
     parts = guarding.parts(node)
     if isinstance(node.expression, exp.Boolean):
         parts = (*conditions(parts[:1]), *parts[1:])
@@ -122,7 +122,7 @@ def _text(guarding: Guarding, node: exp.Expr) -> Part:
 
 
 def _substring(guarding: Guarding, node: exp.Expr) -> Part:
-    """SUBSTRING, POSITION, OVERLAY, TRIM with words between their arguments."""
+    """Guard SUBSTRING, POSITION, OVERLAY, TRIM with keywords between their arguments."""
     names = {id(child): key for key, child in node.args.items() if isinstance(child, exp.Expr)}
     parts = [
         as_wanted(guarding.part(child), INT)
@@ -143,7 +143,7 @@ def _extract(guarding: Guarding, node: exp.Expr) -> Part:
 
 
 def _is_cast_as_a_whole(given: SqlType | None, wanted: SqlType | None) -> bool:
-    """Whether try_cast does not tell what fails: elements become NULL, and NaN as a DECIMAL."""
+    """Whether try_cast hides failures: it yields NULL elements, and NULL for NaN as a DECIMAL."""
     if wanted is None or (given is None and wanted.is_decimal):
         return True
     return wanted.name in NESTED and cast_fails(given, wanted) is not None

@@ -1,4 +1,4 @@
-"""Functions that no table describes: what they fail on depends on the values they are given."""
+"""Guards of functions that no table describes, because their failures depend on their arguments."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _UNICODE = re.compile(r"'utf-?(8|16|32)(-?[bl]e)?'", re.IGNORECASE)
 
 
 def guarded_call(call: Call) -> Part:
-    """Return a call to one of Spark's functions."""
+    """Return a guarded call to a Spark function."""
     return SPECIAL.get(call.name, guarded_by_table)(call)
 
 
@@ -125,7 +125,7 @@ def _is_number(call: Call) -> bool:
 
 
 def _of_text(call: Call) -> Part:
-    """A function of numbers on text, which Spark casts to DOUBLE."""
+    """Guard a numeric function on text, which Spark casts to DOUBLE."""
     first = as_wanted(call.parts[0], DOUBLE)
     return replace(call.kept((first, *call.parts[1:])), type=DOUBLE)
 
@@ -152,7 +152,7 @@ def _map(call: Call) -> Part:
 
 
 def _from_text(call: Call) -> Part:
-    """from_json and its like fail only when an option asks for it."""
+    """Guard from_json and the like, which fail only if an option asks for it."""
     asked = len(call.parts) > 2 and "failfast" in call.written.lower()
     return call.netted(INVALID_CAST) if asked or call.parts[1].literal is None else call.kept()
 
@@ -160,7 +160,7 @@ def _from_text(call: Call) -> Part:
 def _regexp_replace(call: Call) -> Part:
     pattern, replacement = (part.literal for part in call.parts[1:3])
     position = call.parts[3].literal if len(call.parts) > 3 else "1"
-    # A group that the pattern does not have is an error where the pattern matches.
+    # A group that the pattern does not have is an error if the pattern matches.
     plain = replacement is not None and not re.search(r"[$\\]", replacement)
     return call.kept() if pattern and plain and position else call.netted()
 
@@ -229,7 +229,7 @@ def part_type(field: str) -> SqlType:
 
 
 def _with_unit(call: Call) -> Part:
-    """date_add, datediff and their synonyms: with a unit they compute on TIMESTAMPs."""
+    """Guard date_add, datediff and their synonyms; with a unit they compute on TIMESTAMPs."""
     if len(call.parts) > 2:
         return call.netted()
     parts = given(call, SIGNATURES[call.name].parameters)
@@ -253,7 +253,7 @@ def _equal_null(call: Call) -> Part:
 
 
 def _tried(call: Call) -> Part:
-    """try_add and its like, which the user wrote to get NULL: also where text is no number."""
+    """Guard try_add and the like: they also yield NULL for text that is not a number."""
     operands = as_operands(call.parts)
     if operands is None:
         return call.kept()

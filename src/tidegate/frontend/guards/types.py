@@ -1,4 +1,4 @@
-"""Types of Spark SQL, as far as one must know them to say what can fail."""
+"""Types of Spark SQL, as far as needed to decide what can fail."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sqlglot.errors import ParseError, TokenError
 from tidegate.names import path
 from tidegate.plan.aggregates.planned import NUMBER_SYNONYMS
 
-# Whole numbers: the digits that every value of a type has at most, and the least value.
+# Integer types: the digits of their DECIMAL, and the suffix of their literals.
 INTEGRALS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 20}
 SUFFIXES = {"TINYINT": "Y", "SMALLINT": "S", "INT": "", "BIGINT": "L"}
 FLOATS = ("FLOAT", "DOUBLE")
@@ -20,7 +20,7 @@ TIMES = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
 INTERVALS = ("INTERVAL",)
 NESTED = ("ARRAY", "MAP", "STRUCT")
 
-# Of a DECIMAL.
+# Limits of a DECIMAL.
 MOST_DIGITS = 38
 _LEAST_SCALE = 6
 
@@ -32,7 +32,7 @@ _SYNONYMS = {
     "VARCHAR": "STRING",
     "NULL": "VOID",
 }
-# What sqlglot calls some of Spark's types.
+# Sqlglot's names of some of Spark's types.
 _OF_SQLGLOT = {
     "TEXT": "STRING",
     "VARCHAR": "STRING",
@@ -47,15 +47,15 @@ _SIMPLE = re.compile(r"(?P<name>\w+)\s*(?:\(\s*(?P<first>\d+)\s*(?:,\s*(?P<secon
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlType:
-    """A type: ``name`` in capitals, e.g. ``BIGINT``, and what it is made of.
+    """A type: ``name`` in capitals, e.g. ``BIGINT``, and its components.
 
     Attributes:
         name: one of Spark's names; every interval is ``INTERVAL``, every text ``STRING``.
         precision: digits of a DECIMAL.
         scale: digits after the point of a DECIMAL.
-        element: elements of an ARRAY, values of a MAP; None: not known.
-        key: keys of a MAP.
-        fields: fields of a STRUCT by name in lower case.
+        element: type of an ARRAY's elements or a MAP's values; None if unknown.
+        key: type of a MAP's keys.
+        fields: types of a STRUCT's fields by name in lower case.
     """
 
     name: str
@@ -67,17 +67,17 @@ class SqlType:
 
     @property
     def is_integral(self) -> bool:
-        """Whether values are whole numbers of a fixed width."""
+        """Whether values are integers."""
         return self.name in INTEGRALS
 
     @property
     def is_float(self) -> bool:
-        """Whether values are binary fractions, which grow to infinity instead of failing."""
+        """Whether values are floating-point numbers; these become infinite, never overflow."""
         return self.name in FLOATS
 
     @property
     def is_decimal(self) -> bool:
-        """Whether values are decimal fractions."""
+        """Whether values are DECIMALs."""
         return self.name == "DECIMAL"
 
     @property
@@ -97,12 +97,12 @@ class SqlType:
 
     @property
     def whole_digits(self) -> int:
-        """The digits before the point."""
+        """The digits before the decimal point."""
         return INTEGRALS.get(self.name, self.precision - self.scale)
 
     @property
     def ddl(self) -> str | None:
-        """The type as ``read_type`` understands it; None: a part of it is not known."""
+        """The type as DDL for ``read_type``; None if a part of it is unknown."""
         inner = [each for _, each in self.fields]
         inner += [self.element] if self.name in ("ARRAY", "MAP") else []
         inner += [self.key] if self.name == "MAP" else []
@@ -122,7 +122,7 @@ class SqlType:
         return self.name
 
     def field(self, name: str) -> SqlType | None:
-        """Return the type of a field, None when not known."""
+        """Return the type of a field, None if unknown."""
         if self.name == "ARRAY" and self.element is not None:
             inner = self.element.field(name)
             return None if inner is None else SqlType(name="ARRAY", element=inner)
@@ -142,7 +142,7 @@ VOID = SqlType(name="VOID")
 
 
 def read_type(text: str | None) -> SqlType | None:
-    """Return a type from DDL or from what Spark calls it; None when it is not understood."""
+    """Return a type from DDL or from Spark's name for it; None if it is not understood."""
     if not text:
         return None
     bare = text.strip()
@@ -169,7 +169,7 @@ def _nested_type(text: str) -> SqlType | None:
 
 
 def type_of(node: exp.Expr | None) -> SqlType | None:
-    """Return the type that a node of the tree names; None when it is not understood."""
+    """Return the type that a node of the tree names; None if it is not understood."""
     if not isinstance(node, exp.DataType) or not isinstance(node.this, exp.DType):
         return None
     name = _OF_SQLGLOT.get(node.this.name, node.this.name)
@@ -211,12 +211,12 @@ def column_type(parts: Sequence[str], columns: Mapping[str, SqlType | None]) -> 
 
 
 def as_decimal(kind: SqlType) -> SqlType:
-    """Return the DECIMAL that Spark makes of a number's type."""
+    """Return the DECIMAL that Spark uses for a numeric type."""
     return kind if kind.is_decimal else _decimal_of(INTEGRALS[kind.name], 0)
 
 
 def decimal_result(operator: str, left: SqlType, right: SqlType) -> tuple[SqlType, bool]:
-    """Return the DECIMAL of an operation on two, and whether a result may not fit into it."""
+    """Return the DECIMAL type of an operation on two DECIMALs, and whether a result may not fit."""
     scale = max(left.scale, right.scale)
     match operator:
         case "+" | "-":
@@ -235,7 +235,7 @@ def decimal_result(operator: str, left: SqlType, right: SqlType) -> tuple[SqlTyp
 
 
 def common_type(kinds: Sequence[SqlType | None]) -> SqlType | None:
-    """Return the type that values of several types become, None when it is not known."""
+    """Return the common type of several types, None if unknown."""
     known = [kind for kind in kinds if kind is not None and kind != VOID]
     if len(known) < sum(kind != VOID for kind in kinds):
         return None
@@ -251,7 +251,7 @@ def common_type(kinds: Sequence[SqlType | None]) -> SqlType | None:
 
 
 def text_becomes(other: SqlType) -> SqlType | None:
-    """Return what Spark makes of text that meets another type; None: it stays text."""
+    """Return the type that Spark casts text to beside another type; None if it stays text."""
     if other.is_integral:
         return BIGINT
     if other.is_number:
