@@ -8,16 +8,21 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from interpreted import interpreting
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# An example may take long on a machine that is busy with other work.
+settings.register_profile("tidegate", deadline=None)
+settings.load_profile("tidegate")
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A small session: two cores, two shuffle partitions, UTC, a warehouse that goes away."""
+    """A small session: two cores, two shuffle partitions, UTC, a temporary warehouse."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from tidegate.spark.session import local_session
 
@@ -34,6 +39,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def interpreted(spark: SparkSession) -> Iterator[SparkSession]:
-    """The session without generated code, which takes long to compile where a query is run once."""
+    """The session without generated code: compiling takes long for a query that runs once."""
     with interpreting(spark):
         yield spark

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 import os
 
-# Its JVM does not live to see code that is compiled well.
+# Such a JVM ends before optimized code would pay off.
 SHORT_LIVED = {**os.environ, "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}

@@ -1,4 +1,4 @@
-"""The .case format: what is read, what is refused and how, and what a failure looks like."""
+"""The .case format: what is read, what is refused and how, and how a failure looks."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def test_an_expected_error_must_come_and_must_say_so() -> None:
 
 
 def test_other_cuts_must_give_the_same_results() -> None:
-    # The row of 10:00:05 is in time in one batch with the row of 10:00:11, and late after it.
+    # The row of 10:00:05 is on time in a batch with the row of 10:00:11, and late after it.
     rows = "batch\n  ts  user  pages\n  10:00:11  ann  1\n  10:00:05  ann  2\ndrain\n"
     final = "final\n  user  pages  s\n  ann  2  10:00:00\n  ann  1  10:00:10\n"
     assert failure(HEAD + rows + final) == ""

@@ -21,7 +21,7 @@ CASES = [case for path in sorted(SPEC.glob("*.case")) for case in read_cases(pat
 RUN_TODAY = [case for case in CASES if case.name not in WAITING]
 WAIT = [case for case in CASES if case.name in WAITING]
 
-# The oracle tries every cut of rows into batches; on Spark one more is enough, of one of its runs.
+# The oracle runs every cut of rows into batches; on Spark one more cut of one run is enough.
 SPARK_CUTS = {name: CUTS[name] for name in ("all rows in one batch",)}
 
 
@@ -61,7 +61,7 @@ def test_a_waiting_case_fails_for_the_reason_that_the_list_gives(
 
 
 def failure_of(case: Case, spark: SparkSession) -> str:
-    """How a case fails on Spark, also when Spark itself stops it."""
+    """Return how a case fails on Spark, even if Spark itself stops it."""
     try:
         return run_case(case, SparkRuns(spark=spark).factory(), {}).text()
     except PySparkException as error:

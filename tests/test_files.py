@@ -21,7 +21,7 @@ COMMITTER = ["_temporary", "_temporary/0", "_temporary/0/_temporary"]
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """The folders that Python makes, not Spark."""
+    """Return the folders that Python creates, not Spark."""
     folders: list[Path] = []
     make = os.mkdir
 
@@ -35,7 +35,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 @pytest.fixture
 def strict_umask() -> Iterator[None]:
-    """Rights for the owner alone, as a service may be started with."""
+    """Use a umask that gives rights to the owner alone, as services may."""
     before = os.umask(0o077)
     yield
     os.umask(before)
@@ -84,7 +84,7 @@ def test_what_an_earlier_attempt_left_is_replaced(
     write(spark.range(5), str(folder), format)
     write(spark.range(2), str(folder), format)
     assert spark.read.format(format).load(str(folder)).count() == 2
-    # A process that was killed right before Spark began leaves empty folders.
+    # A process killed just before Spark writes leaves empty folders.
     killed = tmp_path / "emit_epoch=2"
     (killed / COMMITTER[-1]).mkdir(parents=True)
     write(spark.range(2), str(killed), format)

@@ -1,4 +1,4 @@
-"""Calls of aggregates for the tests, from text, over rows that have one column of every type."""
+"""Calls of aggregates for the tests, read from text; the test rows have one column of each type."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from decimal import Decimal
 from tidegate.errors import Span
 from tidegate.plan.statement import Aggregate, Argument, Expression
 
-# The columns of the rows: what a call names, and the type that is declared.
+# The columns of the rows: the name in calls, and the declared type.
 TYPES = {
     "small": "INT",
     "big": "BIGINT",
@@ -38,7 +38,7 @@ _CALL = re.compile(r"(\w+)\((DISTINCT )?(.*?)\)(?: FILTER \((\w+)\))?")
 
 @dataclass(frozen=True)
 class Call:
-    """A call, its text as Spark is asked for it, and how both answers are looked at."""
+    """A call, the equivalent call of Spark, and the view in which both results are compared."""
 
     aggregate: Aggregate
     text: str
@@ -47,7 +47,7 @@ class Call:
 
 
 def call(text: str, native: str = "", view: str = "{}") -> Call:
-    """Read e.g. ``sum(DISTINCT small) FILTER (flag)``; without ``native`` Spark is asked it."""
+    """Read e.g. ``sum(DISTINCT small) FILTER (flag)``; ``native`` is Spark's call if it differs."""
     match = _CALL.fullmatch(text)
     assert match is not None, text
     function, distinct, inside, filter_ = match.groups()
@@ -67,12 +67,12 @@ def call(text: str, native: str = "", view: str = "{}") -> Call:
 
 
 def named(sql: str) -> str:
-    """SQL with the names of the columns in the test rows."""
+    """Return SQL with the names of the columns in the test rows."""
     return re.sub(r"\b[a-z]+2?\b(?!\()", lambda m: NAMES.get(m[0], m[0]), sql)
 
 
 def arguments(*, typed: bool) -> tuple[Argument, ...]:
-    """The arguments of all calls, with their types or without."""
+    """Return the arguments of all calls, with or without their types."""
     return tuple(
         Argument(
             name=NAMES[column],
@@ -84,7 +84,7 @@ def arguments(*, typed: bool) -> tuple[Argument, ...]:
 
 
 def values(chance: random.Random) -> tuple[object, ...]:
-    """A row of values, with NULLs and many repetitions."""
+    """Return a row of values, with NULLs and many repetitions."""
     picked = (
         chance.randint(-5, 5),
         chance.randint(-(2**50), 2**50),

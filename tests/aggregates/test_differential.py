@@ -33,7 +33,7 @@ ANY = (*ORDERED, "b")
 PAIRED = ("x, y", "i, x", "p, f")
 CONDITIONS = ("b", "i > 0", "s = 'a'")
 
-# What each function is given. The natives of first and last are over the unique time of a row.
+# The arguments of each function. Spark's equivalents of first and last use the unique row time.
 ARGUMENTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("sum", "avg", "median"), NUMBERS),
     **dict.fromkeys(
@@ -55,7 +55,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "percentile_approx": ("i, 0.25", "big, 0.5", "y, 1.0", "p, 0.0"),
 }
 NATIVE = {
-    # Spark stops a query on a sum that leaves its range; here it is NULL.
+    # A sum out of its range stops a query in Spark; here it is NULL.
     "sum": "try_sum({})", "avg": "try_avg({})",
     "first": "min_by({}, ts)", "any_value": "min_by({}, ts)", "last": "max_by({}, ts)",
     "mode": "mode({}, true)", "approx_count_distinct": "count(DISTINCT {})",
@@ -69,13 +69,13 @@ VIEWS = {
 
 
 def random_rows(chance: random.Random) -> list[tuple[Any, ...]]:
-    """Rows of one minute with unique times: NULLs, NaN, infinities, the ends of every type."""
+    """Return rows of one minute with unique times: NULLs, NaN, infinities, type limits."""
 
     def one_of(*values: object) -> Any:
         return None if chance.random() < 0.15 else chance.choice(values)
 
     def row(place: int) -> tuple[Any, ...]:
-        # The group wild has the values that no difference of squares survives.
+        # The group wild has values so large that differences of squares lose all digits.
         k = chance.choice(["a", "b", "wild", None])
         x, y = chance.uniform(-5, 5), chance.gauss(1000, 1)
         ends = (math.nan, math.inf, -math.inf, 1e300, -0.0, 5e-324) if k == "wild" else ()
@@ -93,12 +93,12 @@ def random_rows(chance: random.Random) -> list[tuple[Any, ...]]:
 
 
 def random_calls(chance: random.Random) -> list[tuple[str, str]]:
-    """Every function of the table: its call, and the one that Spark is asked."""
+    """Return a call of every function of the table, with the equivalent call of Spark."""
     calls = []
     for name in ARGUMENTS:
         argument = chance.choice(ARGUMENTS[name])
         distinct = "DISTINCT " if name in DISTINCT and "*" not in argument else ""
-        # The order of a DISTINCT list is Spark's own affair.
+        # Spark does not define the order of a DISTINCT list.
         distinct = distinct if name != "collect_list" and chance.random() < 0.3 else ""
         condition = chance.choice(["", "", "i > 0", "s <> 'a'"])
         filter_ = f" FILTER (WHERE {condition})" if condition else ""
@@ -158,7 +158,7 @@ def test_a_stream_in_batches_answers_as_sparks_own_group_by(
 
 
 def same(given: Any, expected: Any) -> bool:
-    """Whether two answers are equal, floats but for the last digits, NaN equal to itself."""
+    """Return whether two results are equal, up to the last digits of floats; NaN equals itself."""
     if isinstance(given, list) and isinstance(expected, list):
         return len(given) == len(expected) and all(map(same, given, expected))
     if isinstance(given, float) and isinstance(expected, float):

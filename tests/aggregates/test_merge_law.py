@@ -1,4 +1,4 @@
-"""The law of the table: any split of the rows, merged in any order, is as Spark's own aggregate."""
+"""The law of the table: rows split in any way and merged in any order give Spark's own result."""
 
 from __future__ import annotations
 
@@ -180,14 +180,14 @@ def test_every_entry_of_the_table_is_called() -> None:
 
 @pytest.fixture(scope="module")
 def interpreted(spark: SparkSession) -> Iterator[SparkSession]:
-    """Without code made for each query: for this many aggregates that takes long."""
+    """Turn generated code off: compiling so many aggregates takes long."""
     with interpreting(spark, {"spark.sql.adaptive.enabled": "false"}):
         yield spark
 
 
 @pytest.fixture(scope="module")
 def rows(interpreted: SparkSession) -> DataFrame:
-    """Groups of many rows, of two, of one, of none but NULLs, and one that FILTER empties."""
+    """Return groups of many rows, of two, of one, of NULLs only, and one that FILTER empties."""
     chance = random.Random(20260101)
     sizes = {"many": 120, "two": 2, "one": 1, "filtered": 12}
     groups = [(name, values(chance)) for name, size in sizes.items() for _ in range(size)]
@@ -198,7 +198,7 @@ def rows(interpreted: SparkSession) -> DataFrame:
     ]
     groups += [("nothing", (None,) * len(TYPES)) for _ in range(3)]
     chance.shuffle(groups)
-    # Arrival decides on the order: all have one time.
+    # All rows have the same time, so arrival decides the order.
     data = [
         (name, chance.randint(0, 5), chance.randint(0, 9), chance.randint(0, 2), (0, 0, i), *row)
         for i, (name, row) in enumerate(groups)
@@ -210,7 +210,7 @@ def rows(interpreted: SparkSession) -> DataFrame:
 
 @dataclass(frozen=True)
 class Native:
-    """Spark's own answers: their types, and their values by group."""
+    """Spark's own results: their types, and their values by group."""
 
     types: dict[str, str]
     answers: dict[str, dict[str, Any]]
@@ -218,10 +218,10 @@ class Native:
 
 @pytest.fixture(scope="module")
 def native(rows: DataFrame) -> Native:
-    """What Spark itself answers to every call."""
+    """Return Spark's own result of every call."""
     types: dict[str, str] = {}
     answers: dict[str, dict[str, Any]] = {}
-    # Spark multiplies the rows for DISTINCT, so those calls are asked by themselves.
+    # Spark multiplies the rows for DISTINCT, so those calls run separately.
     for distinct in (False, True):
         calls = [c for c in CALLS if ("DISTINCT" in c.native) is distinct]
         frame = rows.groupBy("_k").agg(
@@ -233,7 +233,7 @@ def native(rows: DataFrame) -> Native:
     return Native(types, answers)
 
 
-# The columns that split the rows, and those by which parts are merged before all are.
+# The columns that split the rows, and those by which parts are merged in a first round.
 SPLITS = ((True, ["_p"], [[]]), (False, ["_q", "_part"], [["_part"], []]))
 
 

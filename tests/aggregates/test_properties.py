@@ -1,4 +1,4 @@
-"""What the table promises beside the merge law, asked of Spark: overflow, plans, batch answers."""
+"""What the table promises besides the merge law, on Spark: overflow, plans, batch results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GREATEST = 2**63 - 1
 
 
 def _merged(rows: DataFrame, text: str, native_type: str) -> list[Any]:
-    """The value of each group k, its rows split by p."""
+    """Return the value of each group k, with its rows split by p."""
     planned = plan_accumulator(call(text).aggregate, arguments(typed=False))
     updates = [functions.expr(c.update).alias(c.name) for c in planned.columns]
     merges = [functions.expr(c.merge).alias(c.name) for c in planned.columns]
@@ -158,7 +158,7 @@ def _sorted(frame: DataFrame) -> list[Any]:
 
 @pytest.fixture
 def registered() -> Iterator[None]:
-    """What a test registers goes away with it."""
+    """Remove what a test registers when it ends."""
     before = dict(REGISTERED)
     yield
     REGISTERED.clear()

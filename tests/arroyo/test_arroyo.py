@@ -1,4 +1,4 @@
-"""Another engine's inputs and answers, through real streaming queries: files in, drain, results."""
+"""Inputs and results of another engine, run as streaming queries: files in, drain, results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ISO_WITH_MILLISECONDS = "date_format({0}, \"yyyy-MM-dd'T'HH:mm:ss.SSS\")"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A statement whose columns are those of a golden, and how its input is cut."""
+    """A statement with the columns of a golden, and how its input is cut."""
 
     golden: str
     source: str
@@ -124,7 +124,7 @@ def test_the_answers_are_those_of_arroyo(
 
 
 def cut(source: Path, folder: Path, rows_per_batch: int) -> None:
-    """Write the lines of a file as files of so many rows, to be read in order."""
+    """Split a file into files of so many rows, to be read in order."""
     folder.mkdir()
     opened = gzip.open(source, "rt") if source.suffix == ".gz" else source.open()
     with opened as lines:
@@ -132,7 +132,7 @@ def cut(source: Path, folder: Path, rows_per_batch: int) -> None:
     for number, start in enumerate(range(0, len(rows), rows_per_batch)):
         path = folder / f"{number:03}.json"
         path.write_text("".join(rows[start : start + rows_per_batch]))
-        # The file source takes files by age.
+        # The file source reads files in order of age.
         os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
 
 

@@ -1,7 +1,7 @@
-"""The query by the clock that the crash test kills: ``python -m tests.crash.clock_job FOLDER N``.
+"""The query in processing time that is killed: ``python -m tests.crash.clock_job FOLDER N``.
 
-Every row has a window, which waits for a second. Once N rows have been taken in, only ticks are
-left: the process dies after the next one that closes windows.
+Every row has a window that closes after a second. After N rows only ticks are left, and the process
+dies after the first tick that closes windows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SQL = """
 
 @dataclass(slots=True, kw_only=True)
 class DeadlySink:
-    """Files; with the ``rows_left`` at 0 the process dies before what was written is committed."""
+    """A file sink; once ``rows_left`` is 0 the process dies before the commit of what it wrote."""
 
     files: FileSink
     rows_left: int
@@ -50,7 +50,7 @@ def results(folder: Path) -> FileSink:
 
 
 def start(spark: SparkSession, folder: Path, sink: Sink, on_batch: OnBatch | None = None) -> tg.Run:
-    """Start the query over ``folder/in``, a file a batch."""
+    """Start the query over ``folder/in``, one file per batch."""
     guests = (
         spark.readStream.schema("name STRING")
         .option("maxFilesPerTrigger", 1)

@@ -1,4 +1,4 @@
-"""Kill the process between any two writes of a batch: nothing is lost, nothing is twice."""
+"""Kill the process between any two writes of a batch: nothing is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 
-# The epoch in which queries are killed: it closes a window and has a late row, so that every write
+# The epoch in which queries are killed: it closes a window and has a late row, so every write
 # happens in it.
 KILLED = 2
 BATCHES = (
@@ -55,7 +55,7 @@ def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with one for each fault point, where a query was killed there."""
+    """Return a folder that has, for each fault point, the folder of a query killed there."""
     folder = tmp_path_factory.mktemp("killed")
     for point in FAULT_POINTS:
         (folder / point).mkdir()
@@ -99,12 +99,12 @@ def write_input(folder: Path) -> None:
 
 
 def answers(folder: Path) -> Answers:
-    """Every line of every result file, by folder: which epoch it is in is part of the answer."""
+    """Return every line of every result file, by folder, since that names the epoch."""
     found: Answers = {}
     for kind in ("out", "late"):
         for path in sorted((folder / kind).glob("emit_epoch=*/*.json")):
             name = f"{kind}/{path.parent.name}"
-            # The clock of a batch is part of a side output record and differs between two runs.
+            # The clock in a side output record differs between two runs.
             lines = (json.loads(line) for line in path.read_text().splitlines())
             rows = (json.dumps({**line, "processing_time": None}) for line in lines)
             found.setdefault(name, Counter()).update(rows)
@@ -112,7 +112,7 @@ def answers(folder: Path) -> Answers:
 
 
 def written(folder: Path) -> list[str]:
-    """What the killed batch has written, in order."""
+    """Return what the killed batch has written, in order."""
     state = folder / "checkpoint" / "tidegate"
     writes = {
         "segment": state / "segments" / str(KILLED),

@@ -1,4 +1,4 @@
-"""Kill the process after a tick has closed windows: each deadline is met once all the same."""
+"""Kill the process after a tick has closed windows: each window is still emitted once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 
-# A batch each; a batch has one clock, so its windows are due at one tick.
+# One batch per list; a batch has one clock, so its windows are due at the same tick.
 FILES = (("ann", "bob"), ("cy", "ann", "dan"))
 NAMES = sorted(name for file in FILES for name in file)
 
@@ -45,7 +45,7 @@ def test_a_tick_that_was_killed_before_its_commit_closes_the_same_windows_again(
     assert files_read(tmp_path, epoch) == files_read(tmp_path, epoch - 1), "it was a tick"
     assert not (tmp_path / "checkpoint" / "tidegate" / "manifests" / f"{epoch}.json").exists()
 
-    # The tick is replayed, and time passes for longer than any window waits.
+    # The tick is replayed, and more time passes than any window waits.
     reports: Queue[BatchReport] = Queue()
     run = clock_job.start(spark, tmp_path, clock_job.results(tmp_path), reports.put)
     first = reports.get(timeout=60)
@@ -70,7 +70,7 @@ def write_input(folder: Path) -> None:
 
 
 def results(folder: Path) -> list[dict[str, object]]:
-    """Return the windows of all epochs that have been written to the end, each with its epoch."""
+    """Return the windows of all completely written epochs, with the epoch of each."""
     rows = []
     for mark in (folder / "out").glob("emit_epoch=*/_SUCCESS"):
         epoch = int(mark.parent.name.partition("=")[2])
@@ -82,7 +82,7 @@ def results(folder: Path) -> list[dict[str, object]]:
 
 
 def files_read(folder: Path, batch_id: int) -> int:
-    """Return how far the source of files was in a batch; a tick moves another source only."""
+    """Return the offset of the file source in a batch; a tick moves only the other source."""
     offsets = (folder / "checkpoint" / "offsets" / str(batch_id)).read_text().splitlines()[2:]
     (log_offset,) = (json.loads(each)["logOffset"] for each in offsets if "logOffset" in each)
     return int(log_offset)

@@ -1,4 +1,4 @@
-"""Reading the documentation: pages, code blocks, tables, headings and links."""
+"""Reads the documentation: pages, code blocks, tables, headings and links."""
 
 from __future__ import annotations
 
@@ -53,27 +53,27 @@ def blocks(path: Path) -> list[Block]:
 
 
 def statements(block: Block) -> list[str]:
-    """Return the statements of an SQL block: a semicolon at the end of a line parts them."""
+    """Return the statements of an SQL block, separated by semicolons at the ends of lines."""
     return [
         each.strip() for each in re.split(r";\s*$", block.text, flags=re.MULTILINE) if each.strip()
     ]
 
 
 def first_cells(text: str) -> list[list[str]]:
-    """Return the cells of every row of every table in a text; a pipe in code is no border."""
+    """Return the cells of every row of every table in a text; an escaped pipe is not a border."""
     rows = [line for line in text.splitlines() if line.startswith("|")]
     cells = [re.split(r"(?<!\\)\|", row)[1:-1] for row in rows]
     return [[cell.strip() for cell in row] for row in cells if not set(row[0]) <= set("-: ")]
 
 
 def links(path: Path) -> list[str]:
-    """Return the targets of the links of a page that stay inside of the repository."""
+    """Return the targets of a page's links into the repository."""
     text = _FENCE.sub("", path.read_text(encoding="utf-8"))
     return [target for target in _LINK.findall(text) if "://" not in target]
 
 
 def anchors(path: Path) -> set[str]:
-    """Return the anchors that the headings of a page make."""
+    """Return the anchors of a page's headings."""
     text = _FENCE.sub("", path.read_text(encoding="utf-8"))
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {_anchor(re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)) for heading in headings}

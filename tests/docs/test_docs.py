@@ -1,4 +1,4 @@
-"""The documentation says all that there is, and its examples hold."""
+"""The documentation is complete, and its examples work."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from tidegate.planner.rules import SETTINGS_NOT_YET_RUN
 from tidegate.state.manifest import Manifest, Segment
 from tidegate.time import format_duration
 
-# Blocks of SQL that are statements; others are pieces of one, such as the texts of an accumulator.
+# SQL blocks that are statements; others are fragments, such as the texts of an accumulator.
 SQL_BLOCKS = [
     block
     for path in PAGES
@@ -61,7 +61,7 @@ SQL_BLOCKS = [
     if block.language == "sql" and re.search(r"^(SELECT|WITH)\b", block.text, re.MULTILINE)
 ]
 
-# What the examples of sql.md are over.
+# The relations of the examples in sql.md.
 RELATIONS = (
     Relation(name="clicks", columns=parse_schema("ts TIMESTAMP, user STRING, page STRING, ms INT")),
     Relation(name="users", columns=parse_schema("user STRING, country STRING"), streaming=False),
@@ -73,7 +73,7 @@ def place(block: Block) -> str:
 
 
 def named(text: str) -> set[str]:
-    """Return the names in code of a text."""
+    """Return the code spans of a text."""
     return set(re.findall(r"`([^`\n]+)`", text))
 
 

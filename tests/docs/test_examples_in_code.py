@@ -1,4 +1,4 @@
-"""The examples in docstrings hold."""
+"""The examples in docstrings work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page on row errors names every reason, and its examples fail of what it says."""
+"""The page on row errors lists every reason, and its examples fail for the reasons it gives."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What the laws beside the oracle share: random rows, and what an engine makes of them.
+"""What the laws that compare with the oracle share: scripts of random rows, and running them.
 
-A script is a few batches on Spark, a second each, so there are few scripts; but each has rows of
-nine keys, drawn one by one, and a key is a script of its own for all that goes by keys. They are
-drawn by ``random`` from a seed: the same in every run. (Hypothesis begins with the simplest
-example, and of a script that is one row a batch.)
+A script is a few batches on Spark, a second each, so there are few scripts. But each has random
+rows of nine keys, and where keys are independent, each key is a script of its own. Rows come from
+``random`` with a seed, so they are the same in every run. (Hypothesis would start with the simplest
+scripts, one row per batch.)
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ Row: TypeAlias = tuple[datetime | None, str | None, str, int | None, bool | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Law:
-    """A query, and the script that it is tried on.
+    """A query, and the script it runs on.
 
     Attributes:
-        rows: how many rows a batch has at most.
-        early_seconds: how far behind the time of its batch a row may be.
-        path: of the settings, ``streaming_aggregation``.
+        rows: the most rows of a batch.
+        early_seconds: how far behind the time of its batch a row can be.
+        path: the setting ``streaming_aggregation``.
     """
 
     query: str
@@ -57,7 +57,7 @@ class Law:
     path: str = "auto"
 
     def script(self) -> list[tuple[Row, ...]]:
-        """Batches four seconds apart; equal queries have equal rows."""
+        """Return batches four seconds apart; equal queries get equal rows."""
         dice = random.Random(self.query)
         return [
             tuple(self._row(dice, batch) for _ in range(dice.randint(self.rows // 2, self.rows)))
@@ -77,12 +77,12 @@ class Law:
 
 
 def drawn(name: str, least: int, most: int) -> int:
-    """A parameter of a query: drawn once and for all, by its name."""
+    """Return a random parameter of a query, always the same for its name."""
     return random.Random(name).randint(least, most)
 
 
 def check(law: Law, spark_engine: EngineFactory) -> None:
-    """Spark gives what the oracle gives, step by step; the law is about windows and late rows."""
+    """Check that Spark and the oracle agree at each step, with windows and late rows."""
     script = law.script()
     expected = answers(OracleEngine(_case(law)), script)
     *before, _ = expected.steps
@@ -96,14 +96,14 @@ def check(law: Law, spark_engine: EngineFactory) -> None:
     watermarks = [step.watermark_us for step in expected.steps]
     *moved, drained = [step.watermark_us for step in found.steps]
     assert moved == watermarks[:-1]
-    # A drain moves it past all rows that it lets go, those that have no window too.
+    # A drain moves it past all rows that it removes, including those without a window.
     assert drained >= watermarks[-1]
     assert found.counts == expected.counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What came out of a step: results and late rows as sorted texts, and the watermark."""
+    """The output of a step: results and late rows as sorted texts, and the watermark."""
 
     emitted: list[str]
     late: list[str]
@@ -112,18 +112,18 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """What each step gave, and the counters of them all."""
+    """The output of each step, and the counters over all steps."""
 
     steps: list[Step]
     counts: dict[str, int]
 
 
 def answers(engine: CaseEngine, script: list[tuple[Row, ...]]) -> Answers:
-    """Every batch, a restart and a flush before the last one, time that passes, and a drain."""
+    """Run a script's batches, restart and flush before the last one, then a clock and a drain."""
     with closing(engine):
         seen = []
         for number, rows in enumerate(script):
-            # Two batches at each instant: the clock may stand still.
+            # Two batches at each instant, because the clock may stand still.
             clock = START + timedelta(seconds=30 + 3 * (number // 2))
             if number == len(script) - 1:
                 engine.stop()
@@ -148,7 +148,7 @@ def _text(row: Mapping[str, object]) -> str:
 
 
 def _case(law: Law) -> Case:
-    """The query as a case without steps."""
+    """Return the query as a case without steps."""
     return Case(
         path="", line=0, name="", stream=STREAM, tables=(), any_cuts=False, query=law.query,
         settings={**law.settings, "streaming_aggregation": law.path}, ordered=False, steps=(),

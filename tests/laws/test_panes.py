@@ -1,4 +1,4 @@
-"""Windows on panes: where a row is; streaming equals the oracle, other cuts, and a table."""
+"""Windows on panes: which windows a row is in; streaming equals the oracle, other cuts, a table."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WINDOWS: tuple[PaneWindow, ...] = (
 
 
 def windows_of(window: PaneWindow, time: int) -> list[tuple[int, int]]:
-    """The windows that hold a time, by trying every one near it: the contract, word for word."""
+    """Return the windows that contain a time, by testing every window near it."""
     near = range(-60, 61)
     match window:
         case Tumbling(size=size, offset=offset):
@@ -124,7 +124,7 @@ Script = list[tuple[Row, ...]]
 
 
 def script(seed: int, *, jitter: int) -> Script:
-    """Five batches around 1970, NULL times, keys and values among them; the same for a seed."""
+    """Return five batches around 1970, with NULL times, keys and values; the same for a seed."""
     dice = random.Random(seed)
     start = datetime(1970, 1, 1, tzinfo=UTC) - timedelta(seconds=6)
 
@@ -140,7 +140,7 @@ def script(seed: int, *, jitter: int) -> Script:
     return [tuple(row(batch) for _ in range(dice.randint(1, 9))) for batch in range(5)]
 
 
-# By accumulators, and with rows kept whole; a query for the rows has no accumulators.
+# With accumulators and with stored rows; a row query has no accumulators.
 PATHS = [
     (kind, path) for kind in QUERIES for path in ("auto", "off") if (kind, path) != ("rows", "auto")
 ]
@@ -153,7 +153,7 @@ def test_streaming_equals_the_oracle_step_by_step(
     batches = script(seed=len(kind), jitter=16)
     settings = {**LATE, "streaming_aggregation": path}
     with pytest.MonkeyPatch.context() as patch:
-        # Segments are merged as soon as there are two.
+        # Two segments are enough for a merge.
         patch.setattr("tidegate.engine.step.MERGE_FACTOR", 2)
         expected = answers(OracleEngine(case(kind, LATE)), batches)
         assert answers(SparkRuns(spark=spark).factory()(case(kind, settings)), batches) == expected
@@ -199,7 +199,7 @@ def case(kind: str, settings: dict[str, str]) -> Case:
 
 
 def answers(engine: CaseEngine, batches: Sequence[tuple[Row, ...]]) -> list[dict[str, object]]:
-    """What each step gave, the last one a drain."""
+    """Return the output of each step; the last one is a drain."""
     far = 4_102_444_800_000_000
     with closing(engine):
         seen = [engine.batch(rows, far) for rows in batches]
@@ -233,7 +233,7 @@ def emitted(steps: list[dict[str, object]]) -> Counter[str]:
 
 
 def normal(row: object) -> list[tuple[str, object]]:
-    """A row as sorted pairs; times in UTC, numbers as floats, so that only values are compared."""
+    """Return a row as sorted pairs with UTC times and float numbers, so that only values count."""
     pairs = row.asDict() if hasattr(row, "asDict") else row
     assert isinstance(pairs, dict)
     return sorted((name, _value(value)) for name, value in pairs.items())

@@ -1,4 +1,4 @@
-"""Sessions equal the oracle, as accumulators and as rows kept whole, with and without a key."""
+"""Sessions equal the oracle, with accumulators and with stored rows, with and without a key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHOWN = (
 )
 GAP_MS = drawn("of a key", 1, 5) * 500
 BY_KEY = Law(query=f"SELECT k, {SHOWN} FROM r GROUP BY sessionwindow('ms', {GAP_MS}), k")
-# Without a key sessions would never end if there were many rows.
+# Without a key and with many rows, sessions would never end.
 SPARSE_GAP_MS = drawn("of all", 1, 3) * 500
 LAWS = {
     "by key": BY_KEY,
@@ -42,6 +42,6 @@ LAWS = {
 def test_sessions_are_those_of_the_oracle(
     name: str, interpreted: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Every third segment is merged, so that sessions are made of merged spans too.
+    # Three segments are enough for a merge, so that sessions also consist of merged spans.
     monkeypatch.setattr("tidegate.engine.step.MERGE_FACTOR", 3)
     check(LAWS[name], SparkRuns(spark=interpreted).factory())

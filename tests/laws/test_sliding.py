@@ -1,4 +1,4 @@
-"""Sliding windows equal the oracle, on frames over accumulators and on rows kept whole."""
+"""Sliding windows equal the oracle, with accumulators and with stored rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VALUES = "count(*) AS n, sum(v) AS total, max(v) AS high, window_trigger() AS t,
 LOOKBACK, LOOKAHEAD = drawn("lookback", 1, 6), drawn("lookahead", 1, 6)
 # So early that some rows are out of reach of every window.
 EARLY_SECONDS = 24
-# At once with a group a window; waiting with one; waiting with a group for each page in the window.
+# At once with one group per window; waiting with one; waiting with a group for each page.
 AGGREGATED = {
     "at once": Law(
         query=f"SELECT k, {VALUES} FROM r "
@@ -56,6 +56,6 @@ LAWS = {
 def test_frames_and_whole_rows_give_what_the_oracle_gives(
     name: str, interpreted: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Every second segment is merged, so that windows are made of panes too.
+    # Two segments are enough for a merge, so that windows also consist of panes.
     monkeypatch.setattr("tidegate.engine.step.MERGE_FACTOR", 2)
     check(LAWS[name], SparkRuns(spark=interpreted).factory())

@@ -47,7 +47,7 @@ LAWS = {
 def test_windows_by_the_order_of_rows_are_those_of_the_oracle(
     name: str, interpreted: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Waiting rows are merged as soon as two batches have brought some, and what is carried is
+    # Two segments of waiting rows are enough for a merge, and carried rows are
     # appended to its log however small that is.
     monkeypatch.setattr("tidegate.engine.step.MERGE_FACTOR", 2)
     monkeypatch.setattr("tidegate.engine.windows.ordered.log.SMALL_ROWS", 0)

@@ -1,4 +1,4 @@
-"""The watermark never goes back, and is the least of the active shards."""
+"""The watermark never goes back and is the minimum over the active shards."""
 
 from __future__ import annotations
 

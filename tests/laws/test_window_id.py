@@ -1,8 +1,8 @@
-"""``window_id()``: no two windows share it, and a batch that is run again gives the same ones.
+"""``window_id()``: no two windows share one, and a replayed batch yields the same ones.
 
-A batch is run twice: killed before its manifest is in place, and again by a query that has been
-restarted with another number of partitions. The times of the rows are few, so that windows have
-equal bounds within a partition, across partitions and across batches.
+Each batch runs twice: it is killed before its manifest is written, then run by a query restarted
+with another number of partitions. Rows have few different times, so that windows have equal bounds
+within a partition, across partitions and across batches.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ KINDS = {
     ),
     "count by the clock": (f"{KEYED} countwindow(2), k", ("id",)),
 }
-# How the stream ends, where that makes windows which no batch makes.
+# How the stream ends, for kinds whose last windows no batch closes.
 ENDS = {"state": "flush", "count": "drain"}
 EVENT_TIME = {"event_time_field": "ts", "watermark_lag": "1s"}
-# The clock stands still between the batches, so that by the clock all windows have equal bounds.
+# The clock stands still, so that in processing time all windows have equal bounds.
 CLOCK_US = 4_000_000_000_000_000
 
 
@@ -66,14 +66,14 @@ class Restarts:
     partitions: list[int] = field(default_factory=lambda: [3, 2, 5, 1, 4, 2])
 
     def batch(self, rows: DataFrame) -> tuple[list[Row], BatchReport]:
-        """Run a batch; return what it gave."""
+        """Run a batch; return its output."""
         stepper, sink = self._started()
         report = stepper.run(stepper.state.batch_id + 1, self._prepared(rows), CLOCK_US)
         assert report is not None, "no manifest has the batch yet"
         return sink.rows(), report
 
     def killed(self, rows: DataFrame) -> list[Row]:
-        """Run a batch that is killed before its manifest is in place; return what it gave."""
+        """Run a batch that is killed before it writes its manifest; return its output."""
         stepper, sink = self._started()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(StateStore, "commit", _killed)
@@ -82,7 +82,7 @@ class Restarts:
         return sink.rows()
 
     def end(self, name: str) -> tuple[list[Row], BatchReport]:
-        """Flush or drain; return what came."""
+        """Flush or drain; return the output."""
         stepper, sink = self._started()
         report = getattr(stepper, name)()
         return sink.rows(), report
@@ -136,7 +136,7 @@ def test_no_two_windows_share_an_id_and_a_replay_gives_the_same_ones(
 
 
 def rows_of(spark: SparkSession, seed: int) -> DataFrame:
-    """Forty rows of six seconds around 1970, two for most of their moments."""
+    """Return forty rows of six seconds around 1970; most of their times occur twice."""
     dice = random.Random(seed)
     rows = [
         (

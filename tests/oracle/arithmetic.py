@@ -50,7 +50,7 @@ def _arithmetic_type(node: exp.Binary, a: str, b: str, both: str) -> str:
 
 
 def _digits(node: exp.Expression, kind: str) -> tuple[int, int]:
-    """Precision and scale; a whole number that is written out has the digits it is written with."""
+    """Precision and scale; an integer literal has the digits it is written with."""
     if isinstance(node, exp.Literal) and not node.is_string and node.this.isdigit():
         return len(node.this), 0
     return precision(kind)

@@ -1,4 +1,4 @@
-"""Calls of scalar functions; COALESCE, IF and their kin evaluate only the arguments they need."""
+"""Calls of scalar functions; COALESCE, IF and the like evaluate only the arguments they need."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def _not(node: exp.Not, scope: Scope) -> Built:
 
 
 def _junction(decides: bool) -> Callable[[exp.Connector, Scope], Built]:
-    """AND (False decides) and OR (True decides): the right side only when it matters."""
+    """AND (False decides) and OR (True decides); the right side is evaluated only if needed."""
 
     def builder(node: exp.Connector, scope: Scope) -> Built:
         left, right = build(node.left, scope), build(node.right, scope)
@@ -152,7 +152,7 @@ def _between(node: exp.Between, scope: Scope) -> Built:
 
 def _like(flags: int) -> Callable[[exp.Binary, Scope], Built]:
     def test(text: str, pattern: str) -> bool:
-        # A backslash takes the meaning from the sign after it.
+        # A backslash escapes the character after it.
         parts = re.findall(r"\\.|.", pattern, re.DOTALL)
         wild = {"%": ".*", "_": "."}
         regex = "".join(wild.get(part, re.escape(part[-1])) for part in parts)
@@ -198,7 +198,7 @@ def _bits(operation: Callable[[int, int], int]) -> Callable[[exp.Binary, Scope],
 
 
 def _shift(operation: Callable[[int, int, int], int]) -> Callable[[exp.Expression, Scope], Built]:
-    """Shifts of a value of a width in bits, by as many places as that leaves of the number."""
+    """Shifts of a value; the number of places is taken modulo the width in bits."""
 
     def builder(node: exp.Expression, scope: Scope) -> Built:
         given = node.expressions if isinstance(node, exp.Anonymous) else (node.left, node.right)

@@ -1,7 +1,7 @@
 """Scalar functions: the type of the result from the types of the arguments, and the value.
 
-NULL in, NULL out, unless ``sees_null``. COALESCE, IF and their kin are in ``calls.py``, because
-they do not evaluate all their arguments.
+A NULL argument gives NULL, unless ``sees_null``. COALESCE, IF and the like are in ``calls.py``,
+because they do not evaluate all their arguments.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class Side:
 
 @dataclass
 class Outcome:
-    """What one step gave."""
+    """The output of one step."""
 
     emitted: list[dict[str, object]] = field(default_factory=list)
     side: list[Side] = field(default_factory=list)
@@ -118,7 +118,7 @@ class Oracle:
         return self._advance(Outcome())
 
     def drain(self) -> Outcome:
-        """The end of the stream: everything goes out, and the watermark moves past it."""
+        """End the stream: emit every window, and move the watermark past them."""
         outcome = Outcome()
         closed, past = self.kind.drain()
         if past is not None:
@@ -127,7 +127,7 @@ class Oracle:
         return self._finish(outcome)
 
     def flush(self) -> Outcome:
-        """Open state windows go out."""
+        """Emit open state windows."""
         outcome = Outcome()
         self._emit(self.kind.flush(), outcome)
         return self._finish(outcome)
@@ -152,9 +152,9 @@ class Oracle:
         self.clock_us = clock_us if self.clock_us is None else max(self.clock_us, clock_us)
 
     def _time_of(self, values: tuple) -> tuple[int, str | None]:
-        """The time of a row and, when it has none that counts, the reason.
+        """Return the time of a row or, if it has no valid one, the reason.
 
-        A row that falls back on another time has it for its windows only: W follows event times.
+        A fallback time counts for the row's windows only; W follows event times.
         """
         assert self.clock_us is not None
         if self.event_time is None:
@@ -206,7 +206,7 @@ class Oracle:
         )
 
     def _is_duplicate(self, values: tuple, time: int) -> bool:
-        """Whether the key was first seen at most the horizon before; a NULL key never was."""
+        """Return whether the key was first seen within the horizon; a NULL key is never seen."""
         key = None if self.dedup_key is None else self.dedup_key.run(values)
         if key is None:
             return False
@@ -255,7 +255,7 @@ class Oracle:
         return outcome
 
     def _emit(self, closed: list[Closed], outcome: Outcome) -> None:
-        """Windows go out in the order of their end."""
+        """Emit windows in the order of their ends."""
 
         def on_error(error: RowError) -> None:
             if self.policy == "fail":

@@ -1,4 +1,4 @@
-"""State and count windows: rows go one by one, in their order."""
+"""State and count windows: rows are processed one by one, in order."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class OrderedKind(Kind):
         self.waiting: list[Row] = []
 
     def step(self, row: Row) -> list[Row] | None:
-        """Take the next row; the rows of a window when it ends here."""
+        """Take the next row; return the rows of a window if it ends here."""
         raise NotImplementedError
 
     def leftovers(self) -> list[list[Row]]:
-        """The rows of the windows that are still open, which are then gone."""
+        """Return the rows of the windows that are still open, and forget them."""
         raise NotImplementedError
 
     def place(self, rows: list[Row], before: int | None) -> Placement:
@@ -47,7 +47,7 @@ class OrderedKind(Kind):
     def _release(self, is_ready: Callable[[Row], bool]) -> list[Closed]:
         ready = [row for row in self.waiting if is_ready(row)]
         self.waiting = [row for row in self.waiting if not is_ready(row)]
-        # By the clock rows stand in their arrival order already.
+        # In processing time rows are in arrival order already.
         ready.sort(key=lambda row: row.order if self.is_clock else row.place)
         return [_whole(window) for row in ready if (window := self.step(row)) is not None]
 
@@ -99,7 +99,7 @@ class CountKind(OrderedKind):
         return self.kept[key]
 
     def leftovers(self) -> list[list[Row]]:
-        """What came after the last window, or with it the last rows where windows overlap."""
+        """Return the rows after the last window or, if windows overlap, the last rows."""
         result = []
         for key, counter in self.counters.items():
             since = counter % self.every

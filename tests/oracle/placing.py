@@ -1,4 +1,4 @@
-"""What all window kinds share: rows, windows that go out, and when time has come.
+"""What all window kinds share: rows, emitted windows, and comparisons with the watermark.
 
 A kind *places* the rows of a batch against the watermark before it, then *closes* what the new
 watermark makes due.
@@ -13,7 +13,7 @@ ALLOWED = "allowed_lateness_exceeded"
 
 @dataclass(frozen=True)
 class Row:
-    """A row that is placed: its values, the source's row, time, arrival, keys."""
+    """A row to place: its values, the source's row, time, arrival, keys."""
 
     values: tuple
     original: tuple
@@ -32,7 +32,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Closed:
-    """A window that goes out, with the bounds it shows; rows in (time, arrival) order."""
+    """An emitted window, with the bounds it shows; rows in (time, arrival) order."""
 
     start: int
     end: int
@@ -52,7 +52,7 @@ def passed(watermark: int | None, time: int) -> bool:
 
 @dataclass
 class Placement:
-    """What became of the rows of a batch that are in no window, or not in all of theirs."""
+    """The fate of the rows of a batch that are in no window, or not in all of theirs."""
 
     late: list[tuple[Row, int]] = field(default_factory=list)
     evicted: list[tuple[Row, str]] = field(default_factory=list)

@@ -51,7 +51,7 @@ class RowScope:
             return self.field(node)
 
         def run(env: tuple) -> object:
-            # An expression of a CTE that failed fails where its value is used.
+            # A failed expression of a CTE fails where its value is used.
             if isinstance(env[index], RowError):
                 raise env[index]
             return env[index]

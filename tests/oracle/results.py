@@ -42,7 +42,7 @@ def _groups(query: Query, window: Closed, epoch: int) -> list[GroupEnv]:
         "window_id": md5(identity.encode(), usedforsecurity=False).hexdigest(),
         "emit_epoch": epoch,
     }
-    # By the clock, too, the order of time and arrival is that of arrival.
+    # In processing time the order by time and arrival is that of arrival.
     ordered = sorted(window.rows, key=lambda row: row.place)
     partition = ordered[0].partition
     if query.is_row_query:
@@ -60,7 +60,7 @@ def _groups(query: Query, window: Closed, epoch: int) -> list[GroupEnv]:
 
 
 def _aggregate(query: Query, call: Call, rows: list[tuple]) -> object:
-    """The result of an aggregate, or the error that it ended with (NULL under that policy)."""
+    """Return the result of an aggregate, or its error (NULL under the policy null)."""
     try:
         return call.compute(rows)
     except RowError as error:

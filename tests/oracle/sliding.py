@@ -44,7 +44,7 @@ class SlidingKind(Kind):
 
         closed = self._take(is_due)
         reach = self.window.lookback + self.lookahead + self.limits.lateness
-        # A clock may bring more rows at its very instant, one microsecond before W.
+        # More rows may come at the same clock, one microsecond before W.
         horizon = None if watermark is None else watermark - self.is_clock
         self.rows = [row for row in self.rows if not passed(horizon, row.time + reach)]
         return closed

@@ -16,7 +16,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 EXACT = Context(prec=60, rounding=ROUND_HALF_UP)
 
-# From narrow to wide; a DECIMAL stands between the integers and the floats.
+# From narrow to wide; a DECIMAL is between the integers and the floats.
 _WIDTH = ["NULL", "TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL", "FLOAT", "DOUBLE"]
 _ALIASES = {
     "BYTE": "TINYINT",
@@ -206,7 +206,7 @@ def _from_text(text: str, target: str) -> object:
     except (ValueError, KeyError, InvalidOperation, OverflowError) as error:
         raise RowError("invalid_cast") from error
     except RowError as error:
-        # A text that is too great for the type is a bad cast too, not an overflow of arithmetic.
+        # Text out of the range of the type is also a bad cast, not an overflow.
         raise RowError("invalid_cast") from error
 
 

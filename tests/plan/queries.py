@@ -1,4 +1,4 @@
-"""Bound queries made by hand, so that the planner is tested without the parser."""
+"""Bound queries built by hand, to test the planner without the parser."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ _STATEMENT = SelectStmt(
 
 
 def expression(sql: str) -> Expression:
-    """An expression that stands where ``ts`` stands in the statement."""
+    """Return an expression at the place of ``ts`` in the statement."""
     return Expression(sql=sql, span=Span(50, 52))
 
 
 def watermark_clause(lag_us: int | None = None, lateness_us: int | None = None) -> WatermarkClause:
-    """A WATERMARK clause at its place in the statement."""
+    """Return a WATERMARK clause at its place in the statement."""
     return WatermarkClause(lag_us=lag_us, lateness_us=lateness_us, span=Span(64, 78))
 
 
 def clicks(**columns: str) -> Relation:
-    """A stream called clicks; a column is ``name="TYPE"``."""
+    """Return a stream called clicks; columns are given as ``name="TYPE"``."""
     listed = tuple(Column(name=name, type=ddl) for name, ddl in columns.items())
     return Relation(name="clicks", columns=listed)
 
@@ -61,7 +61,7 @@ def clicks(**columns: str) -> Relation:
 def query(
     source: Relation | None = None, window: Window = TEN_SECONDS, **statement: object
 ) -> BoundQuery:
-    """Count the rows of a stream for each user and window; ``statement`` changes the syntax."""
+    """Return a query that counts rows per user and window; ``statement`` overrides its fields."""
     return BoundQuery(
         statement=replace(_STATEMENT, window=window, **statement),  # type: ignore[arg-type]
         source=source or clicks(ts="TIMESTAMP", user="STRING", pages="BIGINT"),
@@ -80,7 +80,7 @@ def query(
 
 
 def aggregate(name: str, function: str, *args: str, distinct: bool = False) -> Aggregate:
-    """An aggregate over argument columns."""
+    """Return an aggregate over argument columns."""
     inside = ("DISTINCT " if distinct else "") + (", ".join(args) or "*")
     return Aggregate(
         name=name,

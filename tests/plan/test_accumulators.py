@@ -1,4 +1,4 @@
-"""Planning aggregates: what is shared, which entry a call takes, and the user's own entries."""
+"""Planning aggregates: which state is shared, which entry a call uses, and registered entries."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COLUMNS = "ts TIMESTAMP, small INT, big BIGINT, ratio DOUBLE, price DECIMAL(10,2
 
 
 def planned(items: str, *, settings: str = "ts") -> tuple[PlannedAccumulator, ...]:
-    """The accumulators of a select list."""
+    """Return the accumulators of a select list."""
     bound = bind(
         parse(f"SELECT {items} FROM facts GROUP BY tumblingwindow('ss', 10)", "query"),
         [Relation(name="facts", columns=parse_schema(COLUMNS))],
@@ -44,7 +44,7 @@ def planned(items: str, *, settings: str = "ts") -> tuple[PlannedAccumulator, ..
 
 
 def updates(items: str) -> list[str]:
-    """The distinct state columns of a select list, as their updates."""
+    """Return the updates of the distinct state columns of a select list."""
     return sorted({c.update for accumulator in planned(items) for c in accumulator.columns})
 
 
@@ -197,7 +197,7 @@ GEO_MEAN = {
 
 @pytest.fixture
 def registered() -> Iterator[None]:
-    """What a test registers goes away with it."""
+    """Remove what a test registers when it ends."""
     before = dict(REGISTERED)
     yield
     REGISTERED.clear()

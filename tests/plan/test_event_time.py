@@ -1,4 +1,4 @@
-"""Who names the event time, what is refused, and what a type means as a time."""
+"""Where the event time comes from, what is refused, and how each type is read as a time."""
 
 from __future__ import annotations
 

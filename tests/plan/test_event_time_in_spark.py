@@ -1,4 +1,4 @@
-"""The microseconds that Spark makes of an event time, type by type."""
+"""The microseconds that Spark computes for an event time, for each type."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def spark() -> Iterator[SparkSession]:
 def micros(
     spark: SparkSession, values: dict[str, tuple[str, TimeKind, str | None]]
 ) -> dict[str, int | None]:
-    """The event time of each value, all in one job; a value is (literal, kind, unit)."""
+    """Return the event time of each value, all in one job; a value is (literal, kind, unit)."""
     columns = ", ".join(f"{literal} AS v{n}" for n, (literal, _, _) in enumerate(values.values()))
     times = [
         event_time_sql(f"v{n}", kind, unit) for n, (_, kind, unit) in enumerate(values.values())

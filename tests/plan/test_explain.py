@@ -1,7 +1,7 @@
 """EXPLAIN against the goldens in ``explain/``: NAME.sql gives NAME.txt and, if it asks, NAME.json.
 
-A statement stands below the comments that declare its streams, tables and settings. After a change,
-``TIDEGATE_WRITE_GOLDENS=1 pytest tests/plan`` writes the goldens anew, for review.
+Comments above a statement declare its streams, tables and settings. After a change,
+``TIDEGATE_WRITE_GOLDENS=1 pytest tests/plan`` rewrites the goldens for review.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STATEMENTS = sorted(FOLDER.glob("*.sql"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """A statement with all that it is planned with."""
+    """A statement with everything needed to plan it."""
 
     sql: str
     relations: tuple[Relation, ...]
