@@ -20,6 +20,11 @@ from tidegate.errors import ConfigError, ExecutionError, QueryError, StateError,
 
 if TYPE_CHECKING:
     from tidegate.api.query import Query, sql
+    from tidegate.connectors.callback import CallbackSink
+    from tidegate.connectors.console import ConsoleSink
+    from tidegate.connectors.files import FileSink
+    from tidegate.connectors.memory import MemorySink
+    from tidegate.connectors.protocol import Sink
     from tidegate.engine.stream import Run
     from tidegate.metrics.report import BatchReport
     from tidegate.plan.aggregates.registry import register_accumulator
@@ -29,11 +34,16 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BatchReport",
+    "CallbackSink",
     "ConfigError",
+    "ConsoleSink",
     "ExecutionError",
+    "FileSink",
+    "MemorySink",
     "Query",
     "QueryError",
     "Run",
+    "Sink",
     "StateError",
     "TidegateError",
     "local_session",
@@ -43,8 +53,13 @@ __all__ = [
 
 _LATE = {
     "BatchReport": "tidegate.metrics.report",
+    "CallbackSink": "tidegate.connectors.callback",
+    "ConsoleSink": "tidegate.connectors.console",
+    "FileSink": "tidegate.connectors.files",
+    "MemorySink": "tidegate.connectors.memory",
     "Query": "tidegate.api.query",
     "Run": "tidegate.engine.stream",
+    "Sink": "tidegate.connectors.protocol",
     "local_session": "tidegate.spark.session",
     "register_accumulator": "tidegate.plan.aggregates.registry",
     "sql": "tidegate.api.query",

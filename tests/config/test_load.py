@@ -65,8 +65,8 @@ def test_a_right_file_is_read_whole():
     assert config.sources["flights"].max_files_per_trigger == 1
     assert not config.sources["airlines"].streaming
     assert config.transforms["delays"].settings.watermark_lag_us == 3_600_000_000
-    assert config.transforms["delays"].side_output.late == "late_rows"
-    assert config.transforms["delays"].side_output.error == "metrics_only"
+    assert config.transforms["delays"].side_output.sink_of("late") == "late_rows"
+    assert config.transforms["delays"].side_output.sink_of("error") == "metrics_only"
     assert config.transforms["delays"].side_output.sinks == ("late_rows",)
 
 

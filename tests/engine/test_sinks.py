@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import tidegate
-from tidegate.connectors.sinks import MemorySink
+from tidegate import MemorySink
 from tidegate.errors import ExecutionError
 from tidegate.spark import observe
 
@@ -35,11 +35,11 @@ class Forgetful:
 
 @pytest.fixture
 def query(spark: SparkSession, tmp_path: Path) -> tidegate.Query:
-    """A query over two batches; the second one has a row for a window that the first closed."""
+    """A query over two batches; the second has a row for a closed window and one without a time."""
     folder = tmp_path / "in"
     folder.mkdir()
-    for number, seconds in enumerate([(1, 2, 11), (3, 25)]):
-        rows = [json.dumps({"ts": f"2026-01-01T10:00:{second:02}Z"}) for second in seconds]
+    for number, times in enumerate([("01", "02", "11"), ("03", "25", None)]):
+        rows = [json.dumps({"ts": time and f"2026-01-01T10:00:{time}Z"}) for time in times]
         file = folder / f"{number}.json"
         file.write_text("\n".join(rows))
         os.utime(file, (1_700_000_000 + number,) * 2)
@@ -71,6 +71,27 @@ def test_a_side_sink_that_fails_drops_its_rows_with_a_count_and_the_query_goes_o
     assert [(report.late, report.side_dropped) for report in reports] == [(0, 0), (1, 1), (0, 0)]
     assert "side sink of late rows failed" in caplog.text
     assert "disk full" in caplog.text
+
+
+def test_late_and_error_rows_may_share_a_sink(query: tidegate.Query, tmp_path: Path) -> None:
+    folder = tmp_path / "unused"
+    reports: list[BatchReport] = []
+    run = query.start(
+        sink=MemorySink(),
+        late=tidegate.FileSink(format="json", path=folder),
+        errors=tidegate.FileSink(format="json", path=f"{folder}/"),
+        checkpoint=str(tmp_path / "checkpoint"),
+        once=True,
+        on_batch=reports.append,
+    )
+    run.await_termination()
+
+    records = [json.loads(line) for f in folder.rglob("*.json") for line in f.open()]
+    assert sorted((record["kind"], record["reason"]) for record in records) == [
+        ("error", "null_event_time"),
+        ("late", "allowed_lateness_exceeded"),
+    ]
+    assert sum(report.side_dropped for report in reports) == 0
 
 
 def test_a_sink_that_runs_no_action_stops_the_query_and_is_told_what_a_sink_does(

@@ -34,6 +34,7 @@ from tidegate.paths import StrPath
 from tidegate.plan.logical import Authority, LogicalPlan
 from tidegate.plan.physical import PhysicalPlan
 from tidegate.plan.settings import Settings, TimeMode
+from tidegate.plan.side_output import KINDS
 from tidegate.planner.guards import with_result_types
 from tidegate.planner.planner import plan_physical, plan_query
 from tidegate.planner.rules import runnable
@@ -182,10 +183,11 @@ class Query:
         session = self._given_spark or self.given.session()
         local = session is None or is_local_by_default(session)
         results = arguments.sink(sink, "sink", local=local)
+        given = {"late": late, "errors": errors}
         side = {
-            kind: arguments.sink(value, name, local=local)
-            for kind, name, value in (("late", "late", late), ("error", "errors", errors))
-            if value is not None
+            kind.name: arguments.sink(value, kind.argument, local=local)
+            for kind in KINDS
+            if (value := given[kind.argument]) is not None
         }
         launch = Launch(
             checkpoint=arguments.checkpoint(checkpoint, local=local),

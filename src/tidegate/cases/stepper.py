@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tidegate.engine.job import Outlets
-from tidegate.engine.side_output.records import KINDS
 from tidegate.engine.stepper import Stepper
+from tidegate.plan.side_output import KINDS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
@@ -46,7 +46,8 @@ class CaseStepper:
         self._query = query
         self._rows: list[Row] = []
         self._side: list[SideRecord] = []
-        outlets = Outlets(results=self._take_rows, side={kind: self._take_side for kind in KINDS})
+        side = {kind.name: self._take_side for kind in KINDS}
+        outlets = Outlets(results=self._take_rows, side=side)
         rows = query._prepare(query.given.empty(query.spark), keep_rows=True)
         self._stepper = Stepper(query._job(rows, outlets, partitions), checkpoint, query.spark)
 

@@ -81,7 +81,7 @@ def _print_results(config: PipelineConfig) -> None:
 
 
 def _print_summary(config: PipelineConfig, totals: Totals, seconds: float) -> None:
-    late = config.sinks[config.transforms[TRANSFORM].side_output.late]
+    late = config.sinks[config.transforms[TRANSFORM].side_output.sink_of("late")]
     sink = config.sink_of(TRANSFORM)
     assert sink is not None, "the example has one"
     rate = totals.rows_in * 1000 // max(1, totals.busy_ms)

@@ -15,11 +15,13 @@ from pyspark.sql import SparkSession
 from tidegate.api.query import sql
 from tidegate.cli.planning import in_file, plan_transform
 from tidegate.cli.progress import Progress
-from tidegate.connectors.sinks import ConsoleSink, FileSink
+from tidegate.connectors.protocol import Sink
+from tidegate.connectors.sinks import make_sink
 from tidegate.connectors.sources import read_stream, read_table
 from tidegate.engine.stream import Run
 from tidegate.errors import TidegateError
-from tidegate.plan.pipeline import METRICS_ONLY, PipelineConfig, SinkConfig, TransformConfig
+from tidegate.plan.pipeline import PipelineConfig, TransformConfig
+from tidegate.plan.side_output import KINDS
 from tidegate.spark.session import local_session
 
 POLL_SECONDS = 0.2
@@ -80,10 +82,9 @@ def _start(
             origin=transform.origin,
         )
         return query.start(
-            sink=_sink(config.sink_of(transform.name)),
+            sink=_results_sink(config, transform),
             checkpoint=f"{config.checkpoint}/{transform.name}",
-            late=_side_sink(config, transform.side_output.late),
-            errors=_side_sink(config, transform.side_output.error),
+            **_side_sinks(config, transform),
             trigger=config.trigger,
             once=once,
             name=transform.name,
@@ -93,16 +94,17 @@ def _start(
         raise in_file(error, config, transform) from None
 
 
-def _side_sink(config: PipelineConfig, name: str) -> FileSink | ConsoleSink | None:
-    return None if name == METRICS_ONLY else _sink(config.sinks[name])
-
-
-def _sink(sink: SinkConfig | None) -> FileSink | ConsoleSink:
+def _results_sink(config: PipelineConfig, transform: TransformConfig) -> Sink:
+    sink = config.sink_of(transform.name)
     assert sink is not None, "checked with the pipeline file: every transform has a sink"
-    if sink.format == "console":
-        return ConsoleSink()
-    assert sink.path is not None, "checked with the pipeline file: only the console has no path"
-    return FileSink(format=sink.format, path=sink.path, options=dict(sink.options))
+    return make_sink(sink)
+
+
+def _side_sinks(config: PipelineConfig, transform: TransformConfig) -> dict[str, Sink]:
+    """The sinks of side output, by the arguments of ``Query.start``."""
+    made = {name: make_sink(config.sinks[name]) for name in transform.side_output.sinks}
+    used = {kind.argument: transform.side_output.sink_of(kind.name) for kind in KINDS}
+    return {argument: made[name] for argument, name in used.items() if name in made}
 
 
 def _watch(runs: list[Run], stopping: threading.Event) -> None:

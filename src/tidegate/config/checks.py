@@ -7,20 +7,14 @@ from difflib import get_close_matches
 
 from tidegate.config.model import (
     PipelineFile,
-    SideOutputSection,
     SinkSection,
     TableSection,
     TransformSection,
 )
 from tidegate.config.problems import Problem, nearest
 from tidegate.config.settings import setting_problems
+from tidegate.connectors.table import SINKS, SOURCES, SinkKind
 from tidegate.plan.pipeline import METRICS_ONLY
-
-# Formats that read files, so that a path is needed; and all that Spark reads by itself or by the
-# packages that most people use.
-FILE_FORMATS = ("csv", "json", "parquet", "orc", "text")
-SOURCE_FORMATS = (*FILE_FORMATS, "delta", "iceberg", "kafka", "rate", "socket")
-SINK_FORMATS = ("parquet", "json", "csv", "orc", "console")
 
 
 def cross_problems(sections: PipelineFile) -> Iterable[Problem]:
@@ -41,11 +35,12 @@ def cross_problems(sections: PipelineFile) -> Iterable[Problem]:
 
 
 def _source_problems(path: tuple[str, str], section: TableSection) -> Iterable[Problem]:
-    if section.format in FILE_FORMATS and section.path is None:
+    kind = SOURCES.get(section.format)
+    if kind is not None and kind.has_path and section.path is None:
         yield _path_problem(path, section.format)
     # A format that Spark does not know may come from a package, unless it is a slip of the pen.
-    near = get_close_matches(section.format, SOURCE_FORMATS, n=1, cutoff=0.6)
-    if near and section.format not in SOURCE_FORMATS:
+    near = get_close_matches(section.format, SOURCES, n=1, cutoff=0.6)
+    if near and kind is None:
         yield Problem(
             path=(*path, "format"),
             what=f'format = "{section.format}": there is no such format',
@@ -73,7 +68,7 @@ def _transform_problems(
             what="sql and sql_file are both given" if both else "sql is missing",
             mend="Give the statement as sql, or the file it stands in as sql_file.",
         )
-    for kind, sink in _side_sinks(transform.side_output):
+    for kind, sink in transform.side_output.sinks().items():
         if sink != METRICS_ONLY and sink not in sections.sinks:
             yield Problem(
                 path=(*path, "side_output", kind, "sink"),
@@ -96,14 +91,16 @@ def _transform_problems(
 
 
 def _sink_problems(name: str, sink: SinkSection, sections: PipelineFile) -> Iterable[Problem]:
-    if sink.format not in SINK_FORMATS:
+    path = ("sinks", name)
+    kind = SINKS.get(sink.format)
+    if kind is None:
         yield Problem(
-            path=("sinks", name, "format"),
-            what=f'format = "{sink.format}": a sink has no such format',
-            mend=nearest(sink.format, SINK_FORMATS, "formats of sinks"),
+            path=(*path, "format"),
+            what=f'format = "{sink.format}": there is no such format of a sink',
+            mend=nearest(sink.format, SINKS, "formats of sinks"),
         )
-    elif sink.format != "console" and sink.path is None:
-        yield _path_problem(("sinks", name), sink.format)
+    else:
+        yield from _kind_problems(path, sink, kind)
     if sink.transform is not None and sink.transform not in sections.transforms:
         yield Problem(
             path=("sinks", name, "from"),
@@ -113,7 +110,7 @@ def _sink_problems(name: str, sink: SinkSection, sections: PipelineFile) -> Iter
     side_sinks = {
         used
         for transform in sections.transforms.values()
-        for _, used in _side_sinks(transform.side_output)
+        for used in transform.side_output.sinks().values()
     }
     if sink.transform is None and name not in side_sinks:
         yield Problem(
@@ -129,5 +126,21 @@ def _sink_problems(name: str, sink: SinkSection, sections: PipelineFile) -> Iter
         )
 
 
-def _side_sinks(section: SideOutputSection) -> list[tuple[str, str]]:
-    return [("late", section.late.sink), ("error", section.error.sink)]
+def _kind_problems(path: tuple[str, str], sink: SinkSection, kind: SinkKind) -> Iterable[Problem]:
+    """Yield which keys do not fit the format of a sink."""
+    if kind.has_path and sink.path is None:
+        yield _path_problem(path, sink.format)
+    if not kind.has_path and sink.path is not None:
+        yield Problem(
+            path=(*path, "path"),
+            what=f"format {sink.format} takes no path",
+            mend="Remove path, or choose a format that writes files.",
+        )
+    known = sink.options if kind.options is None else kind.options
+    for option in sink.options:
+        if option not in known:
+            yield Problem(
+                path=(*path, "options", option),
+                what=f"format {sink.format} has no option {option}",
+                mend=nearest(option, known, "options"),
+            )

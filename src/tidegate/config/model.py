@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt, create_model
 
 from tidegate.plan.pipeline import METRICS_ONLY
 from tidegate.plan.schema import parse_schema
 from tidegate.plan.settings import ErrorPolicy, OnIdle, RowPath, TimeMode
+from tidegate.plan.side_output import KINDS, SideOutputKind
 from tidegate.plan.time_columns import EVENT_TIME_UNITS
 from tidegate.time import parse_duration
 
@@ -125,13 +126,22 @@ class SideOutputKindSection(Section):
     """sink is the name of a sink, or "metrics_only" (the default): counted and dropped."""
 
 
-class SideOutputSection(Section):
+def _of_kind(kind: SideOutputKind) -> Any:  # noqa: ANN401 - what pydantic takes for a field
+    text = f'{kind.name} is a table, e.g. {kind.name}.sink = "{kind.example}".'
+    return SideOutputKindSection, Field(SideOutputKindSection(), description=text)
+
+
+_KINDS: Any = create_model(
+    "_KINDS", __base__=Section, **{kind.name: _of_kind(kind) for kind in KINDS}
+)
+
+
+class SideOutputSection(_KINDS):  # type: ignore[misc]  # its fields are the rows of KINDS
     """The kinds of side output."""
 
-    late: SideOutputKindSection = SideOutputKindSection()
-    """late is a table, e.g. late.sink = "late_rows"."""
-    error: SideOutputKindSection = SideOutputKindSection()
-    """error is a table, e.g. error.sink = "bad_rows"."""
+    def sinks(self) -> dict[str, str]:
+        """Return the name of the sink of each kind, or ``metrics_only``."""
+        return {kind.name: getattr(self, kind.name).sink for kind in KINDS}
 
 
 class TransformSection(SettingsSection):
@@ -175,7 +185,7 @@ class SinkSection(Section):
     path: str | None = None
     """path is the folder of the results, from the folder of this file on."""
     options: Options = {}
-    """options is a table of options of Spark's writer."""
+    """options is a table of options of the sink: of Spark's writer, or options.rows of console."""
 
 
 class PipelineSection(Section):

@@ -15,16 +15,16 @@ running the batch again.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tidegate.engine.faults import fault_point
 from tidegate.engine.rows.prepare import BatchStart
-from tidegate.engine.side_output.records import KINDS, Judged, failed_results, side_output
+from tidegate.engine.side_output.records import Judged
+from tidegate.engine.side_output.routing import Unused, write_side_output
 from tidegate.engine.windows.operator import Closing, Ingested
 from tidegate.metrics.report import BatchReport, Counts
 from tidegate.plan.columns import ERROR
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
     from tidegate.engine.job import Job
     from tidegate.state.store import StateStore
-
-_LOG = logging.getLogger("tidegate")
 
 # Segments of one level that are merged into one of the next: closing reads O(log batches) of them.
 MERGE_FACTOR = 8
@@ -104,8 +102,14 @@ def step(
         watermark_us=state.watermark.watermark_us,
         late_windows=job.operator.late_windows(),
     )
-    unused = Unused(rows=batch.rows, ingested=ingested, emitted=emitted, judged=judged)
-    side_dropped = _write_side_output(unused, job, store)
+    unused = Unused(
+        rows=batch.rows,
+        ingested=ingested,
+        judged=judged,
+        failed=emitted.failed,
+        closed=emitted.closed,
+    )
+    side_dropped = write_side_output(unused, job, store)
     fault_point("after_side_output", epoch)
 
     live = _merge_segments(emitted.segments, bound_us, job, store, epoch)
@@ -142,32 +146,6 @@ class Emitted:
     rows: int = 0
     failed: int = 0
     closed: DataFrame | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unused:
-    """What may have to go to the side output of a batch."""
-
-    rows: DataFrame | None
-    ingested: Ingested
-    emitted: Emitted
-    judged: Judged
-
-    def count(self, kind: str) -> int:
-        """How many records of a kind there are."""
-        counts = self.ingested.counts
-        return {"late": counts.late, "error": counts.error + self.emitted.failed}[kind]
-
-    def records(self, kind: str, job: Job, store: StateStore) -> DataFrame:
-        """Return the records of a kind."""
-        parts = []
-        counts = self.ingested.counts
-        if self.rows is not None and {"late": counts.late, "error": counts.error}[kind]:
-            judged = job.operator.judge(self.rows, self.judged.start, self.ingested.segments, store)
-            parts.append(side_output(judged, self.judged, kind))
-        if kind == "error" and self.emitted.failed and self.emitted.closed is not None:
-            parts.append(failed_results(self.emitted.closed, self.judged, job.original))
-        return reduce(lambda some, more: some.unionByName(more), parts)
 
 
 def _latest(*times: int | None) -> int | None:
@@ -258,23 +236,6 @@ def _merge_segments(
         f"{epoch}-merged-{level + 1}", level + 1, state, operator.bounds()
     )
     return (*rest, segment) if segment is not None else rest
-
-
-def _write_side_output(unused: Unused, job: Job, store: StateStore) -> int:
-    """Write the side output that has an outlet; return how many rows a failing sink dropped."""
-    dropped = 0
-    epoch = unused.judged.start.epoch
-    for kind in KINDS:
-        if not unused.count(kind) or kind not in job.outlets.side:
-            continue
-        records = unused.records(kind, job, store)
-        try:
-            job.outlets.side[kind](records, epoch)
-        except Exception:
-            # A side sink that fails never stops the pipeline: its rows are counted as dropped.
-            dropped += unused.count(kind)
-            _LOG.warning("side sink of %s rows failed in epoch %d", kind, epoch, exc_info=True)
-    return dropped
 
 
 def _report(after: Manifest, counts: Counts, emitted: Emitted, started: float) -> BatchReport:

@@ -1,7 +1,7 @@
 """What a pipeline file says, as data: sources, tables, transforms and sinks, by name.
 
-``config`` makes these from TOML; ``io`` and the command line read them. Paths are absolute or carry
-a scheme; a duration that Spark reads stays text.
+``config`` makes these from TOML; ``connectors`` and the command line read them. Paths are absolute
+or carry a scheme; a duration that Spark reads stays text.
 """
 
 from __future__ import annotations
@@ -38,16 +38,18 @@ class SourceConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideOutputConfig:
-    """Where the sink of each kind of side output is: a sink's name, or ``metrics_only``."""
+    """Where each kind of side output goes: the name of a sink by kind, or ``metrics_only``."""
 
-    late: str = METRICS_ONLY
-    error: str = METRICS_ONLY
+    by_kind: Mapping[str, str] = field(default_factory=dict)
+
+    def sink_of(self, kind: str) -> str:
+        """Return the name of the sink of a kind, or ``metrics_only``."""
+        return self.by_kind.get(kind, METRICS_ONLY)
 
     @property
     def sinks(self) -> tuple[str, ...]:
         """The names of the sinks that are used, each once."""
-        used = dict.fromkeys((self.late, self.error))
-        return tuple(name for name in used if name != METRICS_ONLY)
+        return tuple(name for name in dict.fromkeys(self.by_kind.values()) if name != METRICS_ONLY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

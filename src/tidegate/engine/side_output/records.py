@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,8 +27,6 @@ REASONS: dict[Fate, tuple[str, str]] = {
     Fate.EVENT_TIME_OUT_OF_RANGE: ("error", "event_time_out_of_range"),
 }
 
-KINDS = ("late", "error")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
@@ -39,32 +38,34 @@ class Judged:
     late_windows: LateWindows
 
 
-def side_output(rows: DataFrame, judged: Judged, kind: str) -> DataFrame:
-    """Return one record for each row of a kind.
+def side_output(rows: DataFrame, judged: Judged, kinds: Sequence[str]) -> DataFrame:
+    """Return one record for each row of some kinds.
 
     Args:
         rows: prepared rows with their fate (``_class``).
         judged: what they were judged by.
-        kind: ``late`` or ``error``.
+        kinds: their names, see ``plan/side_output.py``.
 
     Returns:
         Columns kind, reason, event_time, processing_time, watermark (ISO 8601 UTC), late_by_ms,
         window (the last one), windows (all that a late row was late for), group_key,
         original_event, error_detail, plan_id, shard.
     """
-    fates = [fate for fate, (of_kind, _) in REASONS.items() if of_kind == kind]
-    failing = kind == "error" and ERROR in rows.columns
-    fates += [Fate.ROW_ERROR] if failing else []
+    fates = {fate: kind for fate, (kind, _) in REASONS.items() if kind in kinds}
+    failing = "error" in kinds and ERROR in rows.columns
+    if failing:
+        fates[Fate.ROW_ERROR] = "error"
     chosen = rows.where(f"{FATE} IN ({', '.join(str(fate.value) for fate in fates)})")
     late = f"{FATE} = {Fate.LATE.value}"
     bound_us = judged.start.bound_us
     behind = f"({bound_us}L - ({judged.late_windows.last_end})) div 1000"
     late_by = "NULL" if bound_us is None else f"CASE WHEN {late} THEN {behind} END"
+    of_kinds = " ".join(f"WHEN {fate.value} THEN '{kind}'" for fate, kind in fates.items())
     reasons = " ".join(f"WHEN {fate.value} THEN {_reason_sql(fate)}" for fate in fates)
     failed = f"CASE WHEN {FATE} = {Fate.ROW_ERROR.value} THEN {detail_sql(ERROR)} END"
     watermark = "NULL" if judged.watermark_us is None else f"{judged.watermark_us}L"
     return chosen.selectExpr(
-        f"'{kind}' AS kind",
+        f"CASE {FATE} {of_kinds} END AS kind",
         f"CASE {FATE} {reasons} END AS reason",
         f"{_iso(TIME)} AS event_time",
         f"{_iso(clock_sql(judged.start))} AS processing_time",

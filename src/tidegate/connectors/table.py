@@ -1,0 +1,96 @@
+"""The sources and sinks that a pipeline file may name: two literal tables.
+
+Configuration, the command line and the docs read them. Builders are named by text and imported when
+a pipeline starts, so this module needs no Spark.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Guarantee(Enum):
+    """How often results arrive at a sink when a batch is replayed after a crash."""
+
+    EXACTLY_ONCE = "exactly once by replacing an epoch"
+    IDEMPOTENT = "idempotent by key"
+    AT_LEAST_ONCE = "at least once"
+
+
+class Replay(Enum):
+    """What a source gives when a batch is replayed after a crash."""
+
+    SAME_ROWS = "the same rows"
+    NOTHING = "nothing: rows of the batch are lost"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkKind:
+    """What ``[sinks.NAME]`` may say of a format, and what the sink does.
+
+    Attributes:
+        build: ``module:function``; the function makes the sink of a ``SinkConfig``.
+        has_path: whether ``path`` is needed; a sink without one takes none.
+        options: the options that it takes; None: those of Spark's writer of the format.
+        nested: whether columns may be structs, as those of side output are.
+        jar: the package that Spark needs for it, ``group:artifact``.
+    """
+
+    build: str
+    guarantee: Guarantee
+    has_path: bool = True
+    options: tuple[str, ...] | None = None
+    nested: bool = True
+    jar: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceKind:
+    """What ``[sources.NAME]`` may say of a format, and what the source does.
+
+    Attributes:
+        build: ``module:function``; the function makes the stream of a session and a
+            ``SourceConfig``.
+        has_path: whether ``path`` is needed.
+        infers: whether columns are found in the files when there is no ``schema``.
+        text: whether values are text, so that one may not be of its column's type.
+        jar: the package that Spark needs for it, ``group:artifact``.
+    """
+
+    build: str = "tidegate.connectors.sources:read_stream"
+    replay: Replay = Replay.SAME_ROWS
+    has_path: bool = False
+    infers: bool = False
+    text: bool = False
+    jar: str | None = None
+
+
+_FILES = "tidegate.connectors.files:make_file_sink"
+
+SINKS = {
+    "parquet": SinkKind(build=_FILES, guarantee=Guarantee.EXACTLY_ONCE),
+    "json": SinkKind(build=_FILES, guarantee=Guarantee.EXACTLY_ONCE),
+    "csv": SinkKind(build=_FILES, guarantee=Guarantee.EXACTLY_ONCE, nested=False),
+    "orc": SinkKind(build=_FILES, guarantee=Guarantee.EXACTLY_ONCE),
+    "console": SinkKind(
+        build="tidegate.connectors.console:make_console_sink",
+        guarantee=Guarantee.AT_LEAST_ONCE,
+        has_path=False,
+        options=("rows",),
+    ),
+}
+
+# Other formats are Spark's to know: a package may bring them.
+SOURCES = {
+    "csv": SourceKind(has_path=True, infers=True, text=True),
+    "json": SourceKind(has_path=True, infers=True, text=True),
+    "parquet": SourceKind(has_path=True, infers=True),
+    "orc": SourceKind(has_path=True, infers=True),
+    "text": SourceKind(has_path=True),
+    "kafka": SourceKind(jar="org.apache.spark:spark-sql-kafka-0-10_2.13"),
+    "delta": SourceKind(jar="io.delta:delta-spark_2.13"),
+    "iceberg": SourceKind(jar="org.apache.iceberg:iceberg-spark-runtime"),
+    "rate": SourceKind(),
+    "socket": SourceKind(replay=Replay.NOTHING),
+}
