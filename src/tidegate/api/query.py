@@ -20,6 +20,7 @@ from tidegate.analysis.messages import in_words
 from tidegate.analysis.types import column_types, refusal
 from tidegate.api import arguments
 from tidegate.api.inputs import Given
+from tidegate.api.targets import checked_targets
 from tidegate.connectors.sinks import Sink, SinkLike
 from tidegate.engine.clock import with_ticks, without_ticks
 from tidegate.engine.final import final_errors, final_results
@@ -182,13 +183,13 @@ class Query:
         """
         session = self._given_spark or self.given.session()
         local = session is None or is_local_by_default(session)
-        results = arguments.sink(sink, "sink", local=local)
         given = {"late": late, "errors": errors}
-        side = {
-            kind.name: arguments.sink(value, kind.argument, local=local)
-            for kind in KINDS
-            if (value := given[kind.argument]) is not None
-        }
+        sinks = {"sink": arguments.sink(sink, "sink", local=local)}
+        for kind in KINDS:
+            if given[kind.argument] is not None:
+                sinks[kind.argument] = arguments.sink(
+                    given[kind.argument], kind.argument, local=local
+                )
         launch = Launch(
             checkpoint=arguments.checkpoint(checkpoint, local=local),
             trigger=arguments.trigger(trigger),
@@ -202,9 +203,11 @@ class Query:
                 f"{self.physical.prepare.source.name} is not a streaming DataFrame\n\nGive one of "
                 "spark.readStream to tidegate.sql(..), or use query.batch(..) for a table."
             )
+        sinks = checked_targets(sinks, launch.checkpoint, self.given.frames(), stream.sparkSession)
+        side = {kind.name: sinks[kind.argument] for kind in KINDS if kind.argument in sinks}
         self._warn_of_processing_time()
         rows = self._prepare(self.given.frames(), ticks=not once, keep_rows=bool(side))
-        job = self._job(rows, _outlets(results, side), partitions=_parallelism(rows))
+        job = self._job(rows, _outlets(sinks["sink"], side), partitions=_parallelism(rows))
         return Run(job, rows, launch)
 
     def batch(self, **frames: DataFrame) -> DataFrame:

@@ -107,18 +107,30 @@ def _sink_problems(name: str, sink: SinkSection, sections: PipelineFile) -> Iter
             what=f'from = "{sink.transform}": there is no transform {sink.transform}',
             mend=nearest(sink.transform, sections.transforms, "transforms"),
         )
-    side_sinks = {
-        used
-        for transform in sections.transforms.values()
-        for used in transform.side_output.sinks().values()
-    }
-    if sink.transform is None and name not in side_sinks:
+    users = [
+        transform_name
+        for transform_name, transform in sections.transforms.items()
+        if name in transform.side_output.sinks().values()
+    ]
+    if sink.transform is None and not users:
         yield Problem(
             path=("sinks", name, "from"),
             what=f"nothing goes to sink {name}",
             mend="Add from with a transform's name, or name the sink in a side_output.",
         )
-    if sink.transform is not None and name in side_sinks:
+    if users and kind is not None and not kind.nested:
+        yield Problem(
+            path=(*path, "format"),
+            what=f"format {sink.format} cannot hold the records of side output",
+            mend="They have structs, such as the original row: choose json, parquet or orc.",
+        )
+    if len(users) > 1 and kind is not None and kind.has_path:
+        yield Problem(
+            path=(*path, "path"),
+            what=f"sink {name} takes side output of {' and '.join(users)}",
+            mend="Each transform replaces the other's files: make a sink for each.",
+        )
+    if sink.transform is not None and users:
         yield Problem(
             path=("sinks", name, "from"),
             what=f"sink {name} takes results and side output",

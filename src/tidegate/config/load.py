@@ -10,6 +10,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from tidegate.config.checks import cross_problems
+from tidegate.config.folders import folder_problems, resolve
 from tidegate.config.lines import find_places, string_offset
 from tidegate.config.model import (
     PipelineFile,
@@ -30,7 +31,6 @@ from tidegate.plan.pipeline import (
 from tidegate.plan.schema import parse_schema
 from tidegate.plan.statement import Relation
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _TOML_PLACE = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)")
 
 
@@ -67,7 +67,10 @@ def parse_config(text: str, file: Path) -> PipelineConfig:
         raise ConfigError(_syntax_message(str(error), text, file.name)) from None
     try:
         sections = PipelineFile.model_validate(data)
-        problems = list(cross_problems(sections))
+        problems = [
+            *cross_problems(sections),
+            *folder_problems(sections, file.resolve().parent),
+        ]
     except ValidationError as error:
         problems = validation_problems(error, PipelineFile)
     if problems:
@@ -106,7 +109,7 @@ def _pipeline(sections: PipelineFile, text: str, file: Path) -> PipelineConfig:
         file=file,
         text=text,
         name=sections.pipeline.name or file.stem,
-        checkpoint=_resolve(sections.pipeline.checkpoint, folder),
+        checkpoint=resolve(sections.pipeline.checkpoint, folder),
         trigger=sections.pipeline.trigger,
         spark_options=dict(_spark_options(sections.pipeline.spark)),
         sources=sources,
@@ -119,7 +122,7 @@ def _pipeline(sections: PipelineFile, text: str, file: Path) -> PipelineConfig:
                 name=name,
                 transform=section.transform,
                 format=section.format,
-                path=_resolve(section.path, folder) if section.path else None,
+                path=resolve(section.path, folder) if section.path else None,
                 options=section.options,
             )
             for name, section in sections.sinks.items()
@@ -134,7 +137,7 @@ def _source(name: str, section: TableSection, folder: Path) -> SourceConfig:
         name=name,
         format=section.format,
         relation=Relation(name=name, columns=columns, streaming=streaming),
-        path=_resolve(section.path, folder) if section.path else None,
+        path=resolve(section.path, folder) if section.path else None,
         schema=section.ddl,
         options=section.options,
         max_files_per_trigger=section.max_files_per_trigger
@@ -176,10 +179,6 @@ def _read_statement(name: str, sql_file: str, text: str, file: Path) -> str:
             mend="sql_file is from the folder of this file on.",
         )
         raise ConfigError(render_in_file([problem], file.name, text)) from None
-
-
-def _resolve(path: str, folder: Path) -> str:
-    return path if _SCHEME.match(path) else str(folder / path)
 
 
 def _spark_options(table: Mapping[str, object], prefix: str = "spark") -> Iterable[tuple[str, str]]:

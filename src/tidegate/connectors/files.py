@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
+from tidegate.connectors.ownership import STAGING, Owner, take
+from tidegate.connectors.table import SINKS
 from tidegate.errors import ConfigError
 from tidegate.paths import StrPath, path_text
 from tidegate.spark.files import write_folder
+from tidegate.spark.folders import Folder, open_folder
+from tidegate.spark.session import current_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -23,12 +28,14 @@ FILE_FORMATS = ("parquet", "json", "csv", "orc")
 class FileSink:
     """Files under ``<path>/emit_epoch=N``, written by Spark.
 
-    Results are there exactly once, since a replay replaces them.
+    Results are there exactly once, since a replay replaces them. The folder belongs to the
+    checkpoint that wrote to it first.
 
     Args:
         format: one of parquet, json, csv, orc.
-        path: a folder on any file system that Spark reaches.
+        path: a folder on any file system that Spark reaches, taken literally.
         options: options of Spark's writer.
+        checkpoint: where the query's checkpoint is, for messages; ``Query.start`` sets it.
 
     Raises:
         ConfigError: the format is none of these, the path is empty or no path, or the options are
@@ -38,6 +45,8 @@ class FileSink:
     format: str
     path: StrPath
     options: Mapping[str, str] = field(default_factory=dict)
+    checkpoint: str | None = field(default=None, compare=False, repr=False)
+    _folder: Folder | None = field(default=None, init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         folder = path_text(self.path, "FileSink: path", 'Give a folder, e.g. path="results".')
@@ -54,9 +63,39 @@ class FileSink:
                 f"Write one of {', '.join(FILE_FORMATS)}."
             )
 
+    def open(self, owner: str, newest_epoch: int | None) -> None:
+        """Take the folder for a checkpoint, and delete the epochs that it does not know.
+
+        Raises:
+            ConfigError: the folder belongs to another checkpoint.
+        """
+        checkpoint = Owner(id=owner, checkpoint=self.checkpoint or "unknown")
+        take(open_folder(current_session(), self._text), self._text, checkpoint, newest_epoch)
+
     def write(self, frame: DataFrame, epoch: int) -> None:
-        folder = f"{self.path}/emit_epoch={epoch}"
-        write_folder(frame, folder, format=self.format, options=self.options)
+        """Write the files of an epoch aside, then put them in place at once where that is possible.
+
+        Readers see an epoch whole or not at all. Where folders cannot be renamed at once (object
+        stores) files are written in place.
+        """
+        if self._folder is None:
+            object.__setattr__(self, "_folder", open_folder(frame.sparkSession, self._text))
+        folder, target = self._folder, f"emit_epoch={epoch}"
+        assert folder is not None, "it was opened above"
+        name = f"{STAGING}/{epoch}-{uuid4().hex[:12]}" if folder.renames else target
+        write_folder(frame, f"{self._text}/{name}", format=self.format, options=self.options)
+        if name != target:
+            folder.replace(name, target)
+            folder.delete_if_empty(STAGING)
+
+    @property
+    def nested(self) -> bool:
+        """Whether columns may be structs."""
+        return SINKS[self.format].nested
+
+    @property
+    def _text(self) -> str:
+        return str(self.path)
 
 
 def make_file_sink(config: SinkConfig) -> FileSink:

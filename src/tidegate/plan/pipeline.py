@@ -21,6 +21,7 @@ class SourceConfig:
     """A stream, or with ``streaming`` off a static table: any format that Spark reads.
 
     ``relation`` has the columns of ``schema`` (DDL); without a schema only Spark can tell them.
+    ``label`` is how messages call it, ``option_form`` how the user sets an option of it.
     """
 
     name: str
@@ -30,10 +31,21 @@ class SourceConfig:
     schema: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     max_files_per_trigger: int | None = None
+    label: str | None = None
+    option_form: str = 'options.{name} = "{value}"'
 
     @property
     def streaming(self) -> bool:
         return self.relation.streaming
+
+    @property
+    def place(self) -> str:
+        """How messages name the source."""
+        return self.label or f"{'sources' if self.streaming else 'tables'}.{self.name}"
+
+    def advise(self, name: str, value: str) -> str:
+        """Return how the user sets an option."""
+        return self.option_form.format(name=name, value=value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -88,3 +88,16 @@ def _load_generator(session: SparkSession) -> None:
     jvm: Any = session._jvm
     generator = jvm.org.apache.spark.sql.catalyst.expressions.codegen.CodeGenerator
     generator.DEFAULT_JVM_HUGE_METHOD_LIMIT()
+
+
+def current_session() -> SparkSession:
+    """Return the session that is active in this thread, else the default one; Spark is running."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    context = SparkContext._active_spark_context
+    assert context is not None, "Spark is running"
+    return SparkSession(context)

@@ -1,0 +1,99 @@
+"""Where a query that starts writes to: what its sinks can take, whose they are, what they meet."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tidegate.connectors.files import FileSink
+from tidegate.connectors.memory import MemorySink
+from tidegate.connectors.ownership import check_owner
+from tidegate.connectors.places import Place, Role, clashes
+from tidegate.errors import ConfigError
+from tidegate.spark.folders import open_folder
+from tidegate.spark.inputs import folders_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tidegate.connectors.protocol import Sink
+
+
+def checked_targets(
+    sinks: Mapping[str, Sink],
+    checkpoint: str,
+    inputs: Mapping[str, DataFrame],
+    spark: SparkSession,
+) -> dict[str, Sink]:
+    """Return the sinks of a query, ready to be owned by its checkpoint; nothing is written.
+
+    Args:
+        sinks: by the argument of ``Query.start``; ``sink`` takes the results.
+        checkpoint: the folder of the checkpoint.
+        inputs: the stream and the tables, by name.
+        spark: the session.
+
+    Raises:
+        ConfigError: two folders meet that must not, a sink cannot take side output, or a folder
+            belongs to another checkpoint.
+    """
+    _refuse_flat(sinks)
+    _refuse_shared(sinks)
+    _refuse_meeting(sinks, checkpoint, inputs)
+    checkpoint_id = _checkpoint_id(spark, checkpoint)
+    owned: dict[str, Sink] = {}
+    for argument, sink in sinks.items():
+        # Equal sinks become one, since kinds of side output that share a sink are written at once.
+        same = next((each for each in owned.values() if each == sink), None)
+        if same is None and isinstance(sink, FileSink):
+            check_owner(open_folder(spark, str(sink.path)), str(sink.path), checkpoint_id)
+            same = replace(sink, checkpoint=checkpoint)
+        owned[argument] = sink if same is None else same
+    return owned
+
+
+def _refuse_flat(sinks: Mapping[str, Sink]) -> None:
+    for argument, sink in sinks.items():
+        if argument != "sink" and isinstance(sink, FileSink) and not sink.nested:
+            raise ConfigError(
+                f"{argument}: format {sink.format} cannot hold the records of side output\n\n"
+                'They have structs, such as the original row: write "json", "parquet" or "orc".'
+            )
+
+
+def _refuse_shared(sinks: Mapping[str, Sink]) -> None:
+    """Refuse one memory for results and side output: one would replace the other."""
+    results = sinks["sink"]
+    for argument, sink in sinks.items():
+        if argument != "sink" and sink is results and isinstance(sink, MemorySink):
+            raise ConfigError(
+                f"sink and {argument} are one MemorySink\n\n"
+                "Give each its own: results and side output have other columns."
+            )
+
+
+def _refuse_meeting(
+    sinks: Mapping[str, Sink], checkpoint: str, inputs: Mapping[str, DataFrame]
+) -> None:
+    places = [
+        Place(role=Role.SOURCE, name=name, path=path)
+        for name, frame in inputs.items()
+        for path in folders_of(frame)
+    ]
+    places.append(Place(role=Role.CHECKPOINT, name="the checkpoint", path=checkpoint))
+    seen: list[FileSink] = []
+    for argument, sink in sinks.items():
+        # Kinds of side output may share a sink; results share with none.
+        if isinstance(sink, FileSink) and sink not in seen:
+            places.append(Place(role=Role.SINK, name=argument, path=sink.path))
+            seen += [] if argument == "sink" else [sink]
+    for clash in clashes(places):
+        raise ConfigError(f"{clash.what}\n\n{clash.mend}")
+
+
+def _checkpoint_id(spark: SparkSession, checkpoint: str) -> str | None:
+    """Return the id that Spark gave a checkpoint; None: it is new."""
+    text = open_folder(spark, checkpoint).read("metadata")
+    return None if text is None else str(json.loads(text)["id"])

@@ -1,0 +1,171 @@
+"""A folder on any file system of Spark's: the few operations that sinks need.
+
+On a local disk they are Python's own, since Hadoop starts a process for many of them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+from uuid import uuid4
+
+from py4j.protocol import Py4JJavaError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# File systems on which a folder is renamed at once, whatever is in it.
+RENAMING_SCHEMES = ("file", "hdfs", "viewfs")
+
+
+class Folder(Protocol):
+    """A folder; names are relative to it, with ``/`` between their parts."""
+
+    @property
+    def renames(self) -> bool:
+        """Whether a folder in it can be renamed at once."""
+
+    def names(self) -> list[str]:
+        """Return what is in it, by name; nothing when it is not there."""
+
+    def read(self, name: str) -> str | None:
+        """Return the text of a file; None when it is not there."""
+
+    def put_if_absent(self, name: str, text: str) -> bool:
+        """Write a file unless there is one of the name; return whether it was written."""
+
+    def replace(self, name: str, target: str) -> None:
+        """Rename a folder to ``target``, in place of what is there."""
+
+    def delete(self, name: str) -> None:
+        """Delete a file or folder with all in it; one that is not there is no error."""
+
+    def delete_if_empty(self, name: str) -> None:
+        """Delete a folder unless something is in it."""
+
+
+def open_folder(spark: SparkSession, path: str) -> Folder:
+    """Return a folder by its path, which is taken literally; it need not be there."""
+    jvm: Any = spark._jvm
+    there = jvm.org.apache.hadoop.fs.Path(path)
+    files = there.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+    scheme = files.getUri().getScheme()
+    if scheme == "file":
+        return LocalFolder(Path(files.makeQualified(there).toUri().getPath()))
+    return HadoopFolder(files, there, renames=scheme in RENAMING_SCHEMES)
+
+
+class LocalFolder:
+    """A folder on the driver's disk."""
+
+    renames = True
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def names(self) -> list[str]:
+        try:
+            return sorted(os.listdir(self._path))
+        except FileNotFoundError:
+            return []
+
+    def read(self, name: str) -> str | None:
+        try:
+            return (self._path / name).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+
+    def put_if_absent(self, name: str, text: str) -> bool:
+        self._path.mkdir(parents=True, exist_ok=True)
+        draft = self._path / f"_{uuid4().hex}"
+        draft.write_text(text, encoding="utf-8")
+        try:
+            os.link(draft, self._path / name)
+        except FileExistsError:
+            return False
+        finally:
+            draft.unlink()
+        return True
+
+    def replace(self, name: str, target: str) -> None:
+        source, place = self._path / name, self._path / target
+        try:
+            os.rename(source, place)
+        except OSError:
+            # What an earlier attempt wrote has to make room first.
+            if not place.is_dir():
+                raise
+            before = source.with_name(f"{source.name}-before")
+            os.rename(place, before)
+            os.rename(source, place)
+            shutil.rmtree(before)
+
+    def delete(self, name: str) -> None:
+        path = self._path / name
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+    def delete_if_empty(self, name: str) -> None:
+        try:
+            os.rmdir(self._path / name)
+        except OSError:
+            return
+
+
+class HadoopFolder:
+    """A folder on another file system, by way of Hadoop."""
+
+    def __init__(self, files: Any, path: Any, *, renames: bool) -> None:  # noqa: ANN401 - JVM objects
+        self._files, self._path, self.renames = files, path, renames
+
+    def names(self) -> list[str]:
+        if not self._files.exists(self._path):
+            return []
+        return sorted(status.getPath().getName() for status in self._files.listStatus(self._path))
+
+    def read(self, name: str) -> str | None:
+        path = self._at(name)
+        if not self._files.exists(path):
+            return None
+        stream = self._files.open(path)
+        try:
+            return bytes(stream.readAllBytes()).decode()
+        finally:
+            stream.close()
+
+    def put_if_absent(self, name: str, text: str) -> bool:
+        path = self._at(name)
+        try:
+            stream = self._files.create(path, False)
+        except Py4JJavaError:
+            if self._files.exists(path):
+                return False
+            raise
+        try:
+            stream.write(bytearray(text.encode()))
+        finally:
+            stream.close()
+        return True
+
+    def replace(self, name: str, target: str) -> None:
+        self.delete(target)
+        if not self._files.rename(self._at(name), self._at(target)):
+            raise OSError(f"{self._at(name)} cannot be renamed to {target}")
+
+    def delete(self, name: str) -> None:
+        self._files.delete(self._at(name), True)
+
+    def delete_if_empty(self, name: str) -> None:
+        path = self._at(name)
+        if self._files.exists(path) and not self._files.listStatus(path):
+            self._files.delete(path, True)
+
+    def _at(self, name: str) -> Any:  # noqa: ANN401 - a JVM object
+        path = self._path
+        for part in name.split("/"):
+            path = path.suffix(f"/{part}")
+        return path
