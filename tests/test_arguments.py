@@ -152,9 +152,7 @@ def empty_folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("call", "what", "mend"), WRONG)
-def test_a_wrong_argument_is_told_with_its_mend_and_nothing_is_written(
-    empty_folder, call, what, mend
-):
+def test_a_wrong_argument_is_refused_and_nothing_is_written(empty_folder, call, what, mend):
     with pytest.raises(tg.TidegateError) as caught:
         call()
     facts, _, advice = str(caught.value).partition("\n\n")
@@ -163,7 +161,7 @@ def test_a_wrong_argument_is_told_with_its_mend_and_nothing_is_written(
     assert os.listdir(empty_folder) == ["in.txt"]
 
 
-def test_a_folder_that_cannot_be_written_is_told(empty_folder, monkeypatch):
+def test_a_folder_that_cannot_be_written_is_reported(empty_folder, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(tg.ConfigError, match="cannot be written"):
         query().start(sink="console", checkpoint="checkpoint")

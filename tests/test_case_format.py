@@ -194,7 +194,7 @@ def test_a_failure_shows_both_tables_and_marks_the_cells_that_differ() -> None:
     )
 
 
-def test_a_row_without_a_partner_has_a_sign_before_it() -> None:
+def test_missing_and_unexpected_rows_have_a_sign_before_them() -> None:
     missing = failure(HEAD + ROWS + GOOD + "  eve       9  11:00:00\n")
     assert "expected 3 rows, found 2 rows" in missing
     assert "\n  - eve   9      11:00:00\n" in missing
@@ -208,7 +208,7 @@ def test_order_counts_where_the_statement_asks_for_it() -> None:
     assert "2 of 2 rows differ" in failure(ordered + ROWS + GOOD)
 
 
-def test_what_is_not_expected_is_a_failure_too() -> None:
+def test_an_unexpected_row_is_a_failure() -> None:
     late = "batch\n  ts        user  pages\n  10:00:05  eve       1\nemitted\n  nothing\n"
     assert "late: expected 0 rows, found 1 row" in failure(HEAD + ROWS + GOOD + late)
     assert "the watermark is 10:00:11, expected 10:00:12" in failure(
@@ -222,7 +222,7 @@ def test_what_is_not_expected_is_a_failure_too() -> None:
     )
 
 
-def test_an_expected_error_must_come_and_must_say_so() -> None:
+def test_an_expected_error_must_occur_and_have_the_text() -> None:
     wrong = HEAD.replace("tumblingwindow('ss', 10)", "tumblingwindow('ss', 0)")
     assert failure(wrong + "error\n  tumblingwindow('ss', 0)\n") == ""
     assert "the error is another one" in failure(wrong + "error\n  statewindow\n")
@@ -238,7 +238,7 @@ def test_other_cuts_must_give_the_same_results() -> None:
     assert cut.startswith("my.case, line 1, with one row a batch: the results: expected 2 rows")
 
 
-def test_files_are_run_one_line_a_case(tmp_path: Path) -> None:
+def test_a_run_of_files_prints_one_line_per_case(tmp_path: Path) -> None:
     (tmp_path / "good.case").write_text(HEAD + ROWS + GOOD)
     (tmp_path / "bad.case").write_text(HEAD + ROWS + "emitted\n  nothing\n")
     (tmp_path / "broken.case").write_text("batch\n")
@@ -251,7 +251,7 @@ def test_files_are_run_one_line_a_case(tmp_path: Path) -> None:
     assert said[3] == "1 passed, 2 failed"
 
 
-def test_a_file_that_is_not_there_is_a_failure_and_not_a_traceback(tmp_path: Path) -> None:
+def test_a_missing_file_is_a_failure_and_not_a_traceback(tmp_path: Path) -> None:
     said: list[str] = []
     assert run_files([tmp_path / "none.case"], OracleEngine, said.append) == 1
     assert "the file cannot be read" in said[0]

@@ -72,6 +72,6 @@ def test_no_waiting_case_is_unknown() -> None:
     assert set(WAITING) <= {case.name for case in CASES}
 
 
-def test_every_case_has_a_name_of_its_own() -> None:
+def test_case_names_are_unique() -> None:
     names = [case.name for case in CASES]
     assert sorted(set(names)) == sorted(names)

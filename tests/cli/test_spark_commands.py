@@ -72,7 +72,7 @@ def rows(folder: Path):
     return sorted((row["s"][11:19], row["page"], row["n"]) for row in found)
 
 
-def test_a_run_that_is_told_to_stop_ends_well_and_a_drained_one_goes_on_from_there(folder):
+def test_a_stopped_run_ends_cleanly_and_a_drained_one_resumes_it(folder):
     process = subprocess.Popen(
         command("run", folder / "pipeline.toml"),
         stdout=subprocess.PIPE,
@@ -113,7 +113,7 @@ def test_a_run_that_is_told_to_stop_ends_well_and_a_drained_one_goes_on_from_the
 
 
 @pytest.mark.usefixtures("spark")
-def test_a_missing_folder_of_a_source_is_told_without_a_traceback(folder):
+def test_a_missing_folder_of_a_source_is_reported_without_a_traceback(folder):
     of_the_session = 'spark.master = "local[2]"\nspark.sql.shuffle.partitions = 1\n'
     text = PIPELINE.replace('path = "in"', 'path = "inn"').replace(of_the_session, "")
     (folder / "pipeline.toml").write_text(text)

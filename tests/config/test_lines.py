@@ -48,7 +48,7 @@ def test_a_key_inside_an_inline_table_has_the_place_of_the_table():
     assert line_of(("sources", "my flights", "options", "header")) == 5
 
 
-def test_text_inside_a_long_string_is_no_key():
+def test_text_inside_a_long_string_is_not_a_key():
     assert ("transforms", "delays", "x") not in find_places(TEXT)
 
 

@@ -70,7 +70,7 @@ def test_a_right_file_is_read_whole():
     assert config.transforms["delays"].side_output.sinks == ("late_rows",)
 
 
-def test_paths_are_from_the_folder_of_the_file_on():
+def test_paths_are_relative_to_the_folder_of_the_file():
     config = parse_config(RIGHT, FILE)
     assert config.checkpoint == "/pipelines/checkpoint"
     assert config.sources["flights"].path == "/pipelines/flights/*.csv"
@@ -101,7 +101,7 @@ def test_a_wrong_key_names_the_file_the_line_and_the_nearest_right_key():
     )
 
 
-def test_all_problems_are_told_in_the_order_of_their_lines():
+def test_all_problems_are_reported_in_the_order_of_their_lines():
     text = RIGHT.replace('trigger = "1s"', "trigger = 1").replace('"1h"', '"1 hour"')
     message = refusal(text)
     assert message.index("line 3: pipeline: trigger = 1: a duration has a unit") < message.index(
@@ -109,7 +109,7 @@ def test_all_problems_are_told_in_the_order_of_their_lines():
     )
 
 
-def test_a_misspelt_key_is_not_told_as_missing_too():
+def test_a_misspelled_key_is_not_also_reported_as_missing():
     message = refusal(RIGHT, "checkpoint =", "checkpont =")
     assert "there is no key checkpont" in message
     assert "missing" not in message
@@ -144,7 +144,7 @@ def test_a_misspelt_key_is_not_told_as_missing_too():
         ('event_time_field = "scheduled"', 'sql_file = "a.sql"', "both given", "or the file"),
     ],
 )
-def test_a_wrong_file_says_where_what_and_the_mend(old, new, what, mend):
+def test_the_error_of_a_wrong_file_says_where_what_and_how_to_fix_it(old, new, what, mend):
     message = refusal(RIGHT, old, new)
     assert message.startswith("pipeline.toml, line ")
     assert what in message
@@ -156,27 +156,27 @@ def test_a_sink_of_results_takes_no_side_output():
     assert "sink out takes results and side output" in message
 
 
-def test_a_file_that_is_no_toml_names_line_and_column():
+def test_invalid_toml_is_reported_with_line_and_column():
     message = refusal(RIGHT, 'trigger = "1s"', "trigger = 1s")
     assert message.startswith("pipeline.toml, line 3, column 12: the file is no TOML: ")
     assert "\n  3 | trigger = 1s\n    |            ^\n" in message
 
 
-def test_a_file_that_ends_too_early_says_so():
+def test_a_file_that_ends_too_early_is_reported():
     assert "the file is no TOML" in refusal('[pipeline]\nname = """abc')
 
 
-def test_a_file_that_is_not_there_is_said_to_be_missing(tmp_path):
+def test_a_missing_file_is_reported(tmp_path):
     with pytest.raises(ConfigError, match=r"no\.toml: there is no such file"):
         load_config(tmp_path / "no.toml")
 
 
-def test_a_file_that_cannot_be_read_says_why(tmp_path):
+def test_an_unreadable_file_is_reported_with_the_reason(tmp_path):
     with pytest.raises(ConfigError, match="cannot be read"):
         load_config(tmp_path)
 
 
-def test_a_statement_may_stand_in_a_file_of_its_own(tmp_path):
+def test_a_statement_can_be_in_a_file_of_its_own(tmp_path):
     sql = RIGHT[RIGHT.index("sql = ") : RIGHT.index("event_time_field")].rstrip()
     file = tmp_path / "pipeline.toml"
     file.write_text(RIGHT.replace(sql, 'sql_file = "delays.sql"'))

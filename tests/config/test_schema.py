@@ -17,7 +17,7 @@ def test_columns_keep_their_order_and_their_case():
     )
 
 
-def test_commas_inside_brackets_and_comments_do_not_cut():
+def test_commas_inside_brackets_and_comments_do_not_separate_columns():
     assert types("a DECIMAL(10,2), b MAP<STRING, INT>, c INT COMMENT 'x, y', d INT NOT NULL") == [
         "DECIMAL(10,2)",
         "MAP<STRING, INT>",

@@ -71,7 +71,7 @@ def test_a_wrong_key_names_the_nearest_right_one():
     )
 
 
-def test_a_key_like_no_other_is_told_all_there_are():
+def test_the_error_of_a_key_unlike_any_other_lists_all_keys():
     assert "The keys are time, event_time_field," in refusal({"zzz": 1})
 
 
@@ -96,7 +96,7 @@ def test_a_wrong_value_names_the_value_and_the_rule(mapping, what):
     assert what in refusal(mapping)
 
 
-def test_a_wrong_value_ends_with_the_mend():
+def test_the_error_of_a_wrong_value_ends_with_what_to_do():
     assert refusal({"watermark_lag": 5}).endswith(
         'watermark_lag is how far the watermark stays behind the greatest event time, e.g. "5m".'
     )

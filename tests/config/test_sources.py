@@ -63,7 +63,7 @@ def test_a_stream_of_another_kind_brings_its_schema(spark):
 
 
 @pytest.mark.parametrize("read", [read_stream, read_table])
-def test_a_folder_that_is_not_there_is_told(spark, tmp_path, read):
+def test_a_missing_folder_is_reported(spark, tmp_path, read):
     message = refusal(read, spark, source(tmp_path / "no"))
     assert message.startswith(f'sources.clicks: path = "{tmp_path}/no": there is no such file')
 
@@ -74,18 +74,18 @@ def test_a_folder_without_rows_to_infer_from_asks_for_a_schema(spark, tmp_path):
     assert "give one, e.g. schema = " in message
 
 
-def test_a_pattern_that_finds_nothing_is_told(spark, tmp_path):
+def test_a_pattern_without_matching_files_is_reported(spark, tmp_path):
     message = refusal(read_table, spark, source(tmp_path / "*.csv", streaming=False))
     assert message.startswith("tables.clicks: Spark cannot read it: ")
     assert "Correct the path" in message
 
 
-def test_a_schema_that_spark_cannot_parse_is_told(spark, folder):
+def test_a_schema_that_spark_cannot_parse_is_reported(spark, folder):
     message = refusal(read_stream, spark, source(folder, schema="n DECIMAL(10,)"))
     assert "A schema is DDL" in message
 
 
-def test_a_format_that_spark_does_not_know_is_told(spark):
+def test_a_format_that_spark_does_not_know_is_reported(spark):
     message = refusal(read_stream, spark, source(file_format="kafkaesque"))
     assert "kafkaesque" in message
     assert "name its package in [pipeline]" in message

@@ -27,7 +27,7 @@ FILES = (("ann", "bob"), ("cy", "ann", "dan"))
 NAMES = sorted(name for file in FILES for name in file)
 
 
-def test_a_tick_that_was_killed_before_its_commit_closes_the_same_windows_again(
+def test_a_tick_killed_before_its_commit_closes_the_same_windows_again(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     write_input(tmp_path)

@@ -95,12 +95,12 @@ def test_every_setting_is_in_the_table_of_settings_with_its_default(name):
     assert rows[f"`{name}`"][2] == spoken.get(name, default_text(name))
 
 
-def test_the_table_of_settings_has_only_settings_that_there_are():
+def test_the_table_of_settings_has_only_existing_settings():
     rows = first_cells(section("configuration.md", "Settings"))[1:]
     assert [row[0].strip("`") for row in rows] == list(SettingsSection.model_fields)
 
 
-def test_the_settings_that_are_not_yet_run_are_said_to_be():
+def test_settings_that_are_not_run_yet_are_listed():
     told = re.findall(
         r"^- `(\w+)`$", section("configuration.md", "Accepted, not yet run"), re.MULTILINE
     )
@@ -180,7 +180,7 @@ def test_every_command_and_option_is_documented(command):
         assert option.opts[0] in named(text) | set(re.findall(r"--\w+", text)), option.opts[0]
 
 
-def test_cli_md_names_no_option_that_is_not_there():
+def test_cli_md_names_only_existing_options():
     known = {name for command in COMMANDS for each in command.params for name in each.opts}
     told = set(re.findall(r"(?<![\w-])--[a-z]+", page("cli.md")))
     assert told <= known | {"--help", "--version"}
@@ -220,7 +220,7 @@ def test_the_refusals_of_the_reference_have_their_messages(statement, message):
 
 
 @pytest.mark.parametrize("name", FAULT_POINTS)
-def test_every_fault_point_is_gone_through(name):
+def test_every_fault_point_is_documented(name):
     assert name in named(section("architecture.md", "Crashes"))
 
 
@@ -236,7 +236,7 @@ def test_every_block_of_a_case_and_every_counter_is_documented():
     assert {*BLOCKS, *COUNTERS} <= told
 
 
-def test_the_case_that_is_shown_passes():
+def test_the_case_on_the_page_passes():
     shown = next(b for b in blocks(ROOT / "docs" / "cases.md") if "case:" in b.text)
     (case,) = parse_cases(shown.text, place(shown))
     result = run_case(case, OracleEngine)
@@ -244,7 +244,7 @@ def test_the_case_that_is_shown_passes():
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_links_lead_somewhere(path: Path):
+def test_links_are_not_broken(path: Path):
     for target in links(path):
         name, _, anchor = target.partition("#")
         there = (path.parent / name).resolve() if name else path
@@ -275,7 +275,7 @@ def test_the_first_drawing_of_a_page_is_a_case(path: Path):
 
 
 @pytest.mark.parametrize("path", KIND_PAGES, ids=lambda path: path.stem)
-def test_cases_that_pages_name_are_in_the_spec(path: Path):
+def test_cases_quoted_on_pages_exist(path: Path):
     names = {name for spec in (ROOT / "tests" / "spec").glob("*.case") for name in case_names(spec)}
     quoted = set(re.findall(r'"([a-z][^"]{25,})"', re.sub(r"\s+", " ", path.read_text())))
     assert quoted, f"{path.name} names no case"

@@ -17,7 +17,7 @@ SOURCES = sorted(
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
-def test_the_examples_of_a_module_hold(path) -> None:
+def test_the_examples_of_a_module_work(path) -> None:
     parts = path.relative_to(ROOT / "src").with_suffix("").parts
     found = doctest.testmod(importlib.import_module(".".join(parts).removesuffix(".__init__")))
     assert found.attempted > 0

@@ -24,7 +24,7 @@ def code(text: str) -> list[str]:
     return re.findall(r"`([^`]+)`", text)
 
 
-def test_the_page_names_every_reason_as_the_table_in_code_does() -> None:
+def test_the_page_lists_every_reason_as_in_the_code() -> None:
     assert {code(name)[0]: what for name, what, _ in REASONS} == ROW_ERROR_REASONS
 
 
@@ -32,13 +32,13 @@ def test_the_page_names_every_reason_as_the_table_in_code_does() -> None:
     ("reason", "text"),
     [(code(name)[0], text) for name, _, examples in REASONS for text in code(examples)],
 )
-def test_an_example_of_a_reason_can_fail_of_it(reason: str, text: str) -> None:
+def test_an_example_of_a_reason_can_fail_for_it(reason: str, text: str) -> None:
     error = guard(text, TYPES).error
     assert error is not None
     assert f"'{reason}: " in error
 
 
-def test_the_forms_of_the_page_are_those_that_are_made() -> None:
+def test_the_rewritten_forms_on_the_page_are_those_of_guard() -> None:
     rows = first_cells(section("row-errors.md", "How it is done"))
     forms = {code(row[0])[0]: code(row[1])[0] for row in rows if code(row[0])}
     types = TYPES | {"i": "INT"}

@@ -49,9 +49,7 @@ def test_ticks_are_for_plans_in_which_time_alone_closes_windows(
     assert query.physical.needs_ticks is needed
 
 
-def test_a_run_that_takes_what_there_is_has_no_ticks_and_its_windows_wait(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_once_run_has_no_ticks_and_its_windows_wait(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "0.json").write_text(json.dumps({"v": 1}))
     stream = spark.readStream.schema("v BIGINT").json(str(tmp_path / "in"))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_a_text_of_a_statement_that_looks_like_a_frame_stays_a_text(spark: SparkSession) -> None:
+def test_a_string_that_looks_like_a_placeholder_stays_a_string(spark: SparkSession) -> None:
     query = tidegate.sql(
         "SELECT '{frame} it''s' AS text, count(*) AS n FROM r "
         "WHERE k <> \"{frame}\" GROUP BY tumblingwindow('ss', 10) HAVING max(k) = '{rows}'",
@@ -32,7 +32,7 @@ def test_a_text_of_a_statement_that_looks_like_a_frame_stays_a_text(spark: Spark
     assert [tuple(row) for row in query.batch(r=rows).collect()] == [("{frame} it's", 2)]
 
 
-def test_threads_of_one_session_do_not_take_each_others_frames(spark: SparkSession) -> None:
+def test_threads_of_one_session_do_not_use_each_others_frames(spark: SparkSession) -> None:
     def asked(number: int) -> set[int]:
         frame = spark.sql(f"SELECT * FROM VALUES ({number}) AS r(v)")
         return {row.v for _ in range(15) for row in over(frame, "SELECT v FROM {frame}").collect()}
@@ -51,7 +51,7 @@ def test_a_frame_without_rows_has_the_schema_it_is_given(spark: SparkSession) ->
     assert by_ddl.collect() == []
 
 
-def test_a_schema_that_spark_refuses_is_told_by_the_name_of_its_stream(spark: SparkSession) -> None:
+def test_the_error_of_a_schema_that_spark_refuses_names_its_stream(spark: SparkSession) -> None:
     query = tidegate.sql(
         "SELECT count(*) AS n FROM r GROUP BY tumblingwindow('ss', 10)",
         streams={"r": "ts TIMESTAMP, k VARCHAR(10)"},

@@ -51,7 +51,7 @@ def plain(rows: DataFrame) -> dict[str, tuple[str, str | None]]:
     return {text: (fine[text], bad.get(text)) for text in EXPRESSIONS}
 
 
-def test_every_expression_of_the_table_fails_in_spark_where_it_says_so(rows: DataFrame) -> None:
+def test_every_expression_of_the_table_fails_in_spark_as_listed(rows: DataFrame) -> None:
     nets = {f"{net(text)} IS NULL": text for text in EXPRESSIONS}
     caught = _values(rows.where("at = 3"), list(nets))
     expected = {text for text, reason in EXPRESSIONS.items() if reason is not None}
@@ -109,7 +109,7 @@ def test_every_way_to_write_an_expression_keeps_its_value_and_its_type(spark: Sp
     assert set(errors.collect()[0]) == {None}
 
 
-def test_what_two_calls_cast_is_not_shared_outside_of_their_catch(rows: DataFrame) -> None:
+def test_a_cast_in_two_calls_is_not_shared_outside_their_nets(rows: DataFrame) -> None:
     """Spark computes a cast that two of its try_ functions share before it enters either."""
     text = "concat(try_add(s, 1), try_add(s, 2))"
     bad = rows.where("at = 3")
@@ -120,7 +120,7 @@ def test_what_two_calls_cast_is_not_shared_outside_of_their_catch(rows: DataFram
     assert bad.selectExpr(guarded.safe).collect()[0][0] is None
 
 
-def test_the_reason_and_the_expression_come_out_of_an_error(rows: DataFrame) -> None:
+def test_reason_and_expression_can_be_extracted_from_an_error(rows: DataFrame) -> None:
     error = guard("i / (j * 1L)\n  - 'it''s' || ': \\\\'", TYPES).error
     assert error is not None
     (row,) = rows.where("at = 3").selectExpr(reason_sql(error), detail_sql(error)).collect()

@@ -43,11 +43,11 @@ FROM r GROUP BY tumblingwindow('ss', 10), k
         ([(0, 20), (5, 15), (10, 30)], [(5, 20)]),
     ],
 )
-def test_ranges_that_two_cover_are_shared(ranges, shared):
+def test_ranges_in_two_segments_are_shared(ranges, shared):
     assert shared_ranges(ranges) == shared
 
 
-def test_panes_of_one_segment_go_out_as_they_are_and_the_others_merged(
+def test_only_panes_shared_by_segments_are_merged(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = Mock(side_effect=Partials.whole, autospec=True)

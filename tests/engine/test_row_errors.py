@@ -86,7 +86,7 @@ def test_a_row_that_fails_moves_the_watermark_and_one_whose_event_time_fails_doe
 
 
 @pytest.mark.parametrize("path_kind", ["auto", "off"])
-def test_with_the_policy_null_a_key_that_fails_is_the_key_null(
+def test_with_the_policy_null_a_key_that_fails_is_null(
     spark: SparkSession, tmp_path: Path, path_kind: str
 ) -> None:
     sql = "SELECT a % b AS key, count(*) AS n FROM r GROUP BY tumblingwindow('ss', 10), a % b"
@@ -122,9 +122,7 @@ def over_a_table(spark: SparkSession, window: str, **settings: str) -> tidegate.
 
 
 @pytest.mark.parametrize("window", ["tumblingwindow('ss', 10)", "sessionwindow('ss', 5)"])
-def test_what_the_answers_over_a_table_leave_out_is_in_batch_errors(
-    spark: SparkSession, window: str
-) -> None:
+def test_batch_errors_has_what_batch_leaves_out(spark: SparkSession, window: str) -> None:
     query = over_a_table(spark, window)
     rows = frame(
         spark, (1, "x", 4, 2), (2, "x", 7, 0), (21, "x", 6, 3), (22, "x", 6, 3), (41, "x", 5, 1)
@@ -239,7 +237,7 @@ def test_a_value_that_a_filter_leaves_out_does_not_fail(
 @pytest.mark.parametrize(
     "relation", ["(SELECT *, a * 1.0D AS x, raw || '' AS y FROM r)", "q"], ids=["subquery", "with"]
 )
-def test_behind_a_subquery_types_are_sparks_and_text_under_an_aggregate_fails_as_an_error(
+def test_columns_of_a_subquery_have_sparks_types_and_bad_text_is_an_error(
     spark: SparkSession, relation: str
 ) -> None:
     ctes = "WITH q AS (SELECT *, a * 1.0D AS x, raw || '' AS y FROM r) " if relation == "q" else ""
@@ -264,7 +262,7 @@ def test_behind_a_subquery_types_are_sparks_and_text_under_an_aggregate_fails_as
     assert "x + 1: " not in query.explain()
 
 
-def test_what_fails_in_from_is_null_and_the_query_goes_on(spark: SparkSession) -> None:
+def test_a_failure_in_from_yields_null_and_the_query_goes_on(spark: SparkSession) -> None:
     readings = spark.createDataFrame(
         [(START, "1", 4, 2), (START, "?", 4, 2), (START, "2", 4, 0)],
         "ts TIMESTAMP, code STRING, a BIGINT, b BIGINT",

@@ -74,7 +74,7 @@ def closing(before: int, now: int, *segments: Segment) -> Closing:
     return Closing(epoch=1, before_us=before * SECOND, bound_us=now * SECOND, segments=segments)
 
 
-def test_nothing_is_read_where_the_bounds_say_that_no_session_is_due(
+def test_nothing_is_read_if_the_bounds_show_that_no_session_is_due(
     operator: SessionOperator,
 ) -> None:
     ahead = segment("ahead", 20, 40)
@@ -83,7 +83,7 @@ def test_nothing_is_read_where_the_bounds_say_that_no_session_is_due(
     assert closed.segments == (ahead,)
 
 
-def test_a_segment_whose_last_row_is_the_gap_behind_the_bound_is_let_go_unread(
+def test_a_segment_whose_last_row_is_a_gap_behind_the_bound_is_dropped_unread(
     operator: SessionOperator,
 ) -> None:
     over, on_the_edge = segment("over", 1, 19), segment("edge", 20, 20)

@@ -94,7 +94,7 @@ def test_late_and_error_rows_may_share_a_sink(query: tidegate.Query, tmp_path: P
     assert sum(report.side_dropped for report in reports) == 0
 
 
-def test_a_sink_that_runs_no_action_stops_the_query_and_is_told_what_a_sink_does(
+def test_a_sink_that_runs_no_action_stops_the_query_with_advice(
     query: tidegate.Query, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(observe, "PATIENCE_SECONDS", 1)

@@ -28,7 +28,7 @@ lengths = st.integers(0, 20) | st.integers(0, 10_000_000)
 
 
 @given(lookback=lengths, lookahead=lengths, first=st.integers(-(10**8), 10**8), span=lengths)
-def test_what_is_read_covers_every_window_once(
+def test_the_ranges_read_cover_every_window_once(
     lookback: int, lookahead: int, first: int, span: int
 ) -> None:
     reach = Reach(lookback_us=lookback, lookahead_us=lookahead, partition=())
@@ -48,7 +48,7 @@ def test_what_is_read_covers_every_window_once(
 
 
 @given(lookback=lengths, lookahead=lengths, first=st.integers(-(10**8), 10**8), span=lengths)
-def test_panes_cover_what_is_shared_and_are_few(
+def test_few_panes_cover_the_shared_range(
     lookback: int, lookahead: int, first: int, span: int
 ) -> None:
     reach = Reach(lookback_us=lookback, lookahead_us=lookahead, partition=())
@@ -67,7 +67,7 @@ def test_panes_cover_what_is_shared_and_are_few(
 
 
 @given(lookback=lengths, lookahead=lengths, first=st.integers(-(10**8), 10**8), span=lengths)
-def test_rows_that_are_read_whole_are_in_no_pane_of_what_is_shared(
+def test_rows_read_one_by_one_are_in_no_shared_pane(
     lookback: int, lookahead: int, first: int, span: int
 ) -> None:
     reach = Reach(lookback_us=lookback, lookahead_us=lookahead, partition=())
@@ -88,7 +88,7 @@ def test_the_merge_of_every_accumulator_can_run_over_a_frame(name: str) -> None:
         assert framed(part.merge, "OVER w").count("OVER w") >= 1
 
 
-def test_the_frame_stands_after_each_aggregate_and_nowhere_else() -> None:
+def test_the_frame_follows_each_aggregate_and_nothing_else() -> None:
     merge = "aggregate(collect_list(p), 0, (a, b) -> a + concat(')', b)) + sum((p + 1))"
     assert framed(merge, "OVER w") == (
         "aggregate(collect_list(p) OVER w, 0, (a, b) -> a + concat(')', b)) + sum((p + 1)) OVER w"
@@ -96,7 +96,7 @@ def test_the_frame_stands_after_each_aggregate_and_nowhere_else() -> None:
 
 
 @pytest.mark.parametrize("mode", ["event", "processing"])
-def test_rows_leave_the_state_though_no_row_ever_triggers(
+def test_rows_leave_the_state_even_if_no_row_triggers(
     mode: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     query = sql(
@@ -117,7 +117,7 @@ def test_rows_leave_the_state_though_no_row_ever_triggers(
     assert kept == [(1, 1), (2, 2), (3, 3), (3, 3), (1, 1)]
 
 
-def test_partials_of_rows_and_panes_are_laid_out_once(
+def test_partials_of_rows_and_panes_are_shuffled_once(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As much state as is worth a shuffle: edges row by row, batches between them, merged panes.

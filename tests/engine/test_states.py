@@ -56,7 +56,7 @@ def carried(checkpoint: Path) -> list[dict[str, Any]]:
     return [s for s in newest_manifest(checkpoint)["segments"] if s["name"].endswith("-carried")]
 
 
-def test_finished_machines_leave_no_rows_and_waiting_rows_alone_rewrite_nothing(
+def test_finished_machines_leave_no_rows_and_waiting_rows_are_not_rewritten(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     query = make_query(spark, "statewindow(v > 0, v = 9) OVER (PARTITION BY k)", ", k")
@@ -122,7 +122,7 @@ def test_a_partition_that_is_at_a_multiple_of_its_count_leaves_no_rows(
     assert carried(tmp_path) == []
 
 
-def test_a_table_gives_all_windows_the_last_ones_too(spark: SparkSession) -> None:
+def test_over_a_table_all_windows_are_emitted(spark: SparkSession) -> None:
     rows = frame(spark, *((second, "a", 0) for second in (3, 1, 2)))
     counts = make_query(spark, "countwindow(2)").batch(r=rows)
     assert sorted(row["n"] for row in counts.collect()) == [1, 2]
@@ -137,7 +137,7 @@ def test_a_table_gives_all_windows_the_last_ones_too(spark: SparkSession) -> Non
         "(SELECT o, v FROM r WHERE v >= 0) s JOIN most AS m ON s.v = m.v",
     ],
 )
-def test_rows_count_as_they_arrived_though_a_join_would_move_them(
+def test_rows_keep_their_arrival_order_through_a_join(
     joined: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     query = tidegate.sql(
@@ -174,7 +174,7 @@ def test_a_condition_that_is_not_boolean_is_refused_with_its_type(
     assert f"GROUP BY {window}\n" in str(refusal.value)
 
 
-def test_keys_that_do_not_split_the_machine_are_warned_of_once(
+def test_keys_that_do_not_split_the_machine_cause_one_warning(
     spark: SparkSession, caplog: pytest.LogCaptureFixture
 ) -> None:
     split = make_query(spark, "statewindow(v = 7, v = 8) OVER (PARTITION BY k)", ", `K`")
@@ -206,16 +206,14 @@ def segment(name: str, *, rows: int, level: int = 0, times: tuple[int, int] = (0
     ],
     ids=["none", "small", "large", "some", "large batch", "as much again", "many pieces"],
 )
-def test_what_is_carried_is_written_anew_when_that_is_cheap(
-    log: list[int], batch: int, anew: bool
-) -> None:
+def test_the_log_is_rewritten_when_that_is_cheap(log: list[int], batch: int, anew: bool) -> None:
     carried = tuple(segment(f"{i}-carried", rows=n, level=-1 - i) for i, n in enumerate(log))
     state = OrderedState(carried=carried, due=(segment("9", rows=batch),), waiting=())
     assert state.is_small is anew
     assert state.next_level == -1 - len(log)
 
 
-def test_a_segment_is_due_while_the_bound_passes_it_and_waits_until_it_has() -> None:
+def test_a_segment_is_due_while_the_bound_passes_it_and_waits_until_then() -> None:
     names = {
         bound_us: ordered_state(
             Closing(

@@ -40,7 +40,7 @@ def functions(spark: SparkSession) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("functions")
-def test_an_aggregate_of_the_user_takes_the_row_path_and_explain_says_why(
+def test_a_user_aggregate_stores_rows_and_explain_says_why(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     query = tidegate.sql(
@@ -76,7 +76,7 @@ def test_a_python_aggregate_beside_one_of_spark_is_refused_before_a_window_close
     assert "line 1, column 23" in str(refused.value)
 
 
-def test_a_function_that_nobody_registered_is_refused(spark: SparkSession) -> None:
+def test_an_unregistered_function_is_refused(spark: SparkSession) -> None:
     with pytest.raises(QueryError, match="there is no function shout"):
         tidegate.sql(
             "SELECT shout(k) AS w FROM r GROUP BY tumblingwindow('ss', 10)",
@@ -86,7 +86,7 @@ def test_a_function_that_nobody_registered_is_refused(spark: SparkSession) -> No
         )
 
 
-def test_functions_written_in_sql_are_called_and_sparks_own_go_before_namesakes(
+def test_sql_functions_can_be_called_and_sparks_functions_win_over_namesakes(
     spark: SparkSession,
 ) -> None:
     spark.sql("CREATE TEMPORARY FUNCTION twice(x DOUBLE) RETURNS DOUBLE RETURN x * 2")

@@ -67,13 +67,13 @@ def answer(text: str) -> None:
 
 @settings(max_examples=600, deadline=None)
 @given(mutated())
-def test_a_mutated_statement_is_taken_or_refused(text: str) -> None:
+def test_a_mutated_statement_is_accepted_or_refused(text: str) -> None:
     answer(text)
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=40))
-def test_any_text_is_taken_or_refused(text: str) -> None:
+def test_any_text_is_accepted_or_refused(text: str) -> None:
     answer(text)
 
 

@@ -92,7 +92,7 @@ def test_a_grouped_query_is_cut_into_keys_aggregates_and_items() -> None:
         ("stddevs(v)", ("stddev_samp", ("_x0",), False, None), {"_x0": "v"}),
     ],
 )
-def test_an_aggregate_is_its_function_its_arguments_and_what_stands_around(
+def test_an_aggregate_is_its_function_its_arguments_and_its_modifiers(
     call: str, aggregate: tuple[object, ...], made_of: dict[str, str]
 ) -> None:
     query = bound(f"SELECT {call} AS x FROM clicks {WINDOW}")
@@ -111,12 +111,12 @@ def test_equal_calls_are_one_aggregate_however_they_are_written() -> None:
     assert arguments(query) == {"_x0": "v", "_x1": "v > 1"}
 
 
-def test_texts_differ_by_the_case_of_their_letters() -> None:
+def test_string_literals_are_case_sensitive() -> None:
     query = bound(f"SELECT max(who = 'a') AS a, max(who = 'A') AS b FROM clicks {WINDOW}")
     assert items(query) == {"a": "_a0", "b": "_a1"}
 
 
-def test_a_row_query_takes_the_greatest_expressions_over_the_row() -> None:
+def test_a_row_query_keeps_the_largest_expressions_over_the_row() -> None:
     query = bound(
         "SELECT v, v + 1 AS w, concat(who, ' ', window_id(), upper(who)) AS c, 1 AS one "
         f"FROM clicks {WINDOW} ORDER BY w, v DESC, 1"
@@ -150,7 +150,7 @@ def test_a_star_over_a_join_has_qualified_columns() -> None:
     assert list(items(joined)) == ["who", "ts", "v", "rec", "name"]
 
 
-def test_a_star_waits_for_columns_that_are_not_known() -> None:
+def test_a_star_waits_until_the_columns_are_known() -> None:
     query = bound(f"SELECT *, anything FROM raw {WINDOW}")
     assert query.star
     assert items(query) == {"anything": "_x0"}
@@ -208,7 +208,7 @@ def test_the_trigger_is_known_to_sliding_windows() -> None:
     assert items(query) == {"t": "_trigger", "n": "_a0"}
 
 
-def test_a_name_of_a_lambda_is_no_column() -> None:
+def test_a_variable_of_a_lambda_is_not_a_column() -> None:
     query = bound(
         "SELECT transform(collect_list(v), (x, i) -> x + i + length(who)) AS t "
         f"FROM clicks {WINDOW}, who"
@@ -216,7 +216,7 @@ def test_a_name_of_a_lambda_is_no_column() -> None:
     assert items(query) == {"t": "transform(_a0, (x, i) -> x + i + length(_k0))"}
 
 
-def test_nothing_is_looked_up_in_a_stream_whose_columns_are_not_known() -> None:
+def test_names_are_not_checked_in_a_stream_of_unknown_columns() -> None:
     query = bound(f"SELECT anything.at.all AS a, max(whatever) AS m FROM raw {WINDOW}, anything")
     assert items(query) == {"a": "_k0.at.all", "m": "_a0"}
 
@@ -245,7 +245,7 @@ def test_a_function_of_the_user_is_known_by_its_name() -> None:
     assert arguments(query) == {"_x0": "my_function(v)"}
 
 
-def test_a_word_that_spark_takes_for_a_call_is_no_column() -> None:
+def test_a_word_that_spark_reads_as_a_call_is_not_a_column() -> None:
     query = bound(f"SELECT user, current_date, count(*) AS n FROM clicks {WINDOW}")
     assert items(query) == {"user": "user", "current_date": "current_date", "n": "_a0"}
 
@@ -255,5 +255,5 @@ def test_a_semi_join_shows_the_columns_of_the_stream_only() -> None:
     assert list(items(query)) == ["ts", "who", "v", "rec", "w"]
 
 
-def test_limit_all_is_no_limit() -> None:
+def test_limit_all_means_no_limit() -> None:
     assert bound(f"SELECT v FROM clicks {WINDOW} LIMIT ALL").limit is None

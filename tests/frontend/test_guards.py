@@ -87,7 +87,7 @@ def error(text: str) -> str | None:
         "`i` /* as it is */ <=> J",
     ],
 )
-def test_what_cannot_fail_stays_as_it_is_written(text: str) -> None:
+def test_an_expression_that_cannot_fail_stays_as_written(text: str) -> None:
     assert guard(text, TYPES) == Guarded(safe=text)
 
 
@@ -127,7 +127,9 @@ def test_what_cannot_fail_stays_as_it_is_written(text: str) -> None:
         ("try_add(s, 1)", "try_add(try_cast(s AS BIGINT), 1)"),
     ],
 )
-def test_what_can_fail_takes_the_form_that_gives_null(text: str, expected: str) -> None:
+def test_an_expression_that_can_fail_gets_the_form_that_yields_null(
+    text: str, expected: str
+) -> None:
     assert safe(text) == expected
 
 
@@ -165,7 +167,7 @@ def test_an_error_looks_at_null_values_only_and_names_what_the_user_wrote(
     assert guarded.error == f"CASE WHEN {fails} THEN '{told}' END"
 
 
-def test_a_branch_that_is_not_taken_is_no_error() -> None:
+def test_a_branch_that_is_not_taken_is_not_an_error() -> None:
     assert error("CASE WHEN j = 0 THEN 0 ELSE i / j END") == (
         "CASE WHEN ((j = 0) IS NOT TRUE) AND (j = 0 AND i IS NOT NULL) "
         "THEN 'division_by_zero: i / j' END"
@@ -176,7 +178,7 @@ def test_a_branch_that_is_not_taken_is_no_error() -> None:
     )
 
 
-def test_where_a_failed_part_does_not_make_null_its_conditions_make_a_row_suspect() -> None:
+def test_a_fault_that_can_hide_behind_a_value_makes_the_row_suspect() -> None:
     assert guard("coalesce(i / j, 0)", TYPES).suspect == "(j = 0 AND i IS NOT NULL)"
     assert guard("coalesce(i / j, 0) = 1 OR i % j = 2", TYPES).suspect == (
         "(j = 0 AND i IS NOT NULL) OR "
@@ -190,32 +192,32 @@ def test_of_several_errors_the_first_in_the_text_is_named() -> None:
     assert found.index("'invalid_cast: CAST(s AS INT)'") < found.index("'division_by_zero: ")
 
 
-def test_an_error_that_occurs_twice_is_told_once() -> None:
+def test_an_error_that_occurs_twice_is_named_once() -> None:
     found = error("i / j + i / j")
     assert found is not None
     assert found.count("'division_by_zero: i / j'") == 1
 
 
-def test_quotes_and_lines_of_the_text_stand_in_an_error_as_a_literal() -> None:
+def test_quotes_and_line_breaks_of_the_text_are_escaped_in_an_error() -> None:
     found = error("to_date(s,\n   'dd\\'MM')")
     assert found is not None
     assert "'invalid_cast: to_date(s, \\'dd\\\\\\'MM\\')'" in found
     assert error_literal("overflow", "a\n  b") == "'overflow: a b'"
 
 
-def test_a_lambda_that_can_fail_puts_its_call_under_a_net() -> None:
+def test_a_call_with_a_lambda_that_can_fail_goes_into_a_net() -> None:
     text = "transform(list, x -> i / x)"
     net = f"try_add(INTERVAL '0' DAY, reduce(array({text}), INTERVAL '0' DAY, (sum, each) -> sum))"
     assert safe(text) == f"CASE WHEN {net} IS NOT NULL THEN {text} END"
     assert error(text) == f"CASE WHEN {net} IS NULL THEN 'division_by_zero: {text}' END"
 
 
-def test_a_function_that_no_table_knows_is_under_a_net_and_the_users_own_is_not() -> None:
+def test_an_unknown_function_goes_into_a_net_but_the_users_own_does_not() -> None:
     assert safe("make_date(i, 1, 1)").startswith("CASE WHEN try_add(")
     assert safe("my_function(i, 1, 1)") == "my_function(i, 1, 1)"
 
 
-def test_a_net_holds_the_text_as_written_so_that_nets_do_not_grow_in_nets() -> None:
+def test_a_net_contains_the_text_as_written_and_no_other_nets() -> None:
     nested = "conv(conv(conv(s, 10, 36), 36, 16), 16, 10)"
     assert safe(nested).count("conv(") == 6
 
@@ -225,7 +227,7 @@ def test_a_wrong_literal_is_a_mistake_of_the_statement() -> None:
     assert safe("s RLIKE odd").startswith("CASE WHEN try_add(")
 
 
-def test_what_is_not_known_is_expected_to_fail() -> None:
+def test_an_operation_on_an_unknown_type_can_fail() -> None:
     assert safe("odd + 1").startswith("CASE WHEN try_add(")
     assert safe("coalesce(odd, 1)").startswith("CASE WHEN try_add(")
     assert safe("coalesce(odd, 'none')") == "coalesce(odd, 'none')"
@@ -299,7 +301,7 @@ def test_errors_of_several_expressions_are_one_and_those_of_where_come_first() -
     )
 
 
-def test_the_tables_name_functions_that_there_are_and_reasons_that_are_explained() -> None:
+def test_the_tables_name_existing_functions_and_documented_reasons() -> None:
     functions = known_functions().names
     named = SIGNATURES.keys() | TWINS.keys() | SPECIAL.keys()
     named |= {twin.name for twin in TWINS.values()}
@@ -387,7 +389,7 @@ FROM_CLAUSES = {
 
 
 @pytest.mark.parametrize(("written", "safe"), FROM_CLAUSES.items())
-def test_what_may_fail_in_from_is_null_there(written: str, safe: str) -> None:
+def test_an_expression_that_can_fail_in_from_yields_null(written: str, safe: str) -> None:
     assert guard_from("", written, TABLES) == ("", safe)
 
 

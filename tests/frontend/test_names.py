@@ -60,7 +60,7 @@ def items(text: str) -> list[str]:
         ("`s.v`", "v"),
     ],
 )
-def test_a_quoted_name_is_not_the_expression_that_it_reads_like(one: str, other: str) -> None:
+def test_a_quoted_name_is_not_an_expression_with_the_same_text(one: str, other: str) -> None:
     assert arguments(f"SELECT sum({one}) AS a, sum({other}) AS b FROM s {WINDOW}") == [one, other]
     assert arguments(f"SELECT {one} AS a, {other} AS b FROM s {WINDOW}") == [one, other]
     grouped = f"SELECT {one} AS a, {other} AS b, count(*) AS n FROM s {WINDOW}, {one}, {other}"
@@ -81,7 +81,7 @@ def test_a_field_of_a_key_is_found_whatever_dots_are_in_names() -> None:
     assert items(text) == ["_k0.b", "_k0.`b.c`"]
 
 
-def test_having_and_order_by_tell_names_from_expressions() -> None:
+def test_having_and_order_by_distinguish_names_from_expressions() -> None:
     query = bound(
         f"SELECT count(*) AS n FROM s {WINDOW}, `v + 1`, v + 1 "
         "HAVING v + 1 > `v + 1` ORDER BY `v + 1`, v + 1"
@@ -159,7 +159,7 @@ def test_the_original_row_is_that_of_the_stream(relation: str, row: str) -> None
     assert bind(parse(text), [ODD, TABLE], Settings()).original_row == row
 
 
-def test_the_type_of_a_column_is_not_that_of_a_field_whose_name_reads_alike() -> None:
+def test_a_column_is_not_confused_with_a_field_of_the_same_dotted_name() -> None:
     kinds = {path("a"): "STRUCT<b: STRING>", path("a.b"): "INT", path("s", "v"): "INT"}
     assert guard("CAST(`a.b` AS BIGINT)", kinds).error is None
     assert guard("CAST(a.b AS BIGINT)", kinds).error is not None

@@ -232,5 +232,5 @@ def test_a_cte_may_have_the_name_of_the_stream_it_reads() -> None:
     assert [(each.sql, each.span.start) for each in statement.streams] == [("a", 25)]
 
 
-def test_one_semicolon_at_the_end_is_taken() -> None:
+def test_one_semicolon_at_the_end_is_accepted() -> None:
     assert of("GROUP BY countwindow(1);").window == Count(count=1)

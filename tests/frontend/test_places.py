@@ -14,7 +14,7 @@ NEGATED = (exp.Between, exp.In, exp.Is)
 
 
 @pytest.mark.parametrize("text", EXPRESSIONS)
-def test_the_text_of_each_part_is_that_part(text: str) -> None:
+def test_the_text_of_each_part_can_be_read_as_that_part(text: str) -> None:
     source = read_expression(text)
     assert source.slice(source.tree).lstrip("+") == text.lstrip("+")
     for node in subtree(source.tree):

@@ -204,7 +204,7 @@ def check(text: str, fragment: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "fragment"), GRAMMAR)
-def test_what_is_no_statement_is_refused(text: str, fragment: str) -> None:
+def test_text_that_is_not_a_statement_is_refused(text: str, fragment: str) -> None:
     check(text, fragment)
 
 
@@ -228,7 +228,7 @@ def with_window(text: str) -> str:
 
 
 @pytest.mark.parametrize(("text", "fragment"), NAMES)
-def test_a_name_that_is_not_there_is_refused(text: str, fragment: str) -> None:
+def test_an_unknown_name_is_refused(text: str, fragment: str) -> None:
     check(with_window(text), fragment)
 
 
@@ -244,7 +244,7 @@ def test_parsing_leaves_the_rules_about_names_and_places_to_binding() -> None:
     assert [each.sql for each in statement.group_by_exprs] == ["countwindow(2)", "upper(y)"]
 
 
-def test_the_message_names_where_the_statement_stands() -> None:
+def test_the_message_names_the_origin_of_the_statement() -> None:
     with pytest.raises(QueryError) as caught:
         bind(
             parse(

@@ -86,7 +86,7 @@ def test_the_next_end_is_the_first_end_after_a_time() -> None:
             assert grid.next_end(time) == next(end for end in ends if end > time), (window, time)
 
 
-def test_where_a_bound_leaves_a_pane_open_and_where_whole() -> None:
+def test_first_open_and_first_whole_find_the_panes_with_open_windows() -> None:
     for window in WINDOWS:
         grid = pane_grid(window)
         panes = {t - (t - grid.offset_us) % grid.pane_us for t in range(-50, 51)}

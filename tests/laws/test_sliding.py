@@ -53,7 +53,7 @@ LAWS = {
 
 
 @pytest.mark.parametrize("name", LAWS)
-def test_frames_and_whole_rows_give_what_the_oracle_gives(
+def test_frames_and_stored_rows_give_what_the_oracle_gives(
     name: str, interpreted: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Two segments are enough for a merge, so that windows also consist of panes.

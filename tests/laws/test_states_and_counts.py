@@ -44,7 +44,7 @@ LAWS = {
 
 
 @pytest.mark.parametrize("name", LAWS)
-def test_windows_by_the_order_of_rows_are_those_of_the_oracle(
+def test_state_and_count_windows_are_those_of_the_oracle(
     name: str, interpreted: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Two segments of waiting rows are enough for a merge, and carried rows are
@@ -56,7 +56,7 @@ def test_windows_by_the_order_of_rows_are_those_of_the_oracle(
 
 
 @pytest.mark.parametrize("name", LAWS)
-def test_rows_are_kept_whole_whatever_the_setting_says(name: str) -> None:
+def test_rows_are_stored_whatever_streaming_aggregation_says(name: str) -> None:
     law = LAWS[name]
     auto, off = (
         tidegate.sql(

@@ -46,7 +46,7 @@ def test_the_watermark_never_goes_back(
 
 
 @given(st.lists(st.dictionaries(st.sampled_from("abc"), times, min_size=1), min_size=1))
-def test_without_idle_rules_it_is_the_least_of_the_greatest_times(
+def test_without_an_idle_timeout_it_is_the_minimum_over_the_shards(
     script: list[dict[str, int]],
 ) -> None:
     state, greatest, expected = WatermarkState(), {}, []

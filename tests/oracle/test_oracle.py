@@ -36,7 +36,7 @@ def test_a_count_window_with_a_step_shows_the_last_rows_and_fewer_at_the_start()
     assert values(query.drain()) == [([3, 4, 5],)]
 
 
-def test_after_a_drain_rows_for_the_windows_that_went_out_are_late() -> None:
+def test_after_a_drain_rows_for_the_emitted_windows_are_late() -> None:
     query = oracle("sum(v) FROM t GROUP BY tumblingwindow('ss', 10)")
     query.batch(rows((1, "a", 1)), FAR)
     assert values(query.drain()) == [(1,)]
@@ -70,7 +70,7 @@ def test_rows_beyond_the_quota_of_a_group_are_evicted() -> None:
     assert values(query.drain()) == [("a", [1, 2]), ("b", [4])]
 
 
-def test_a_result_that_fails_is_an_error_and_the_other_groups_go_out() -> None:
+def test_a_result_that_fails_is_an_error_and_the_other_groups_are_emitted() -> None:
     query = oracle("k, 6 / sum(v) FROM t GROUP BY tumblingwindow('ss', 10), k")
     query.batch(rows((1, "a", 0), (1, "b", 3)), FAR)
     drained = query.drain()
@@ -119,6 +119,6 @@ def test_a_row_that_falls_back_on_the_clock_does_not_move_the_watermark() -> Non
         ("nosuch(v) FROM t GROUP BY countwindow(2)", "no function nosuch"),
     ],
 )
-def test_what_the_grammar_does_not_know_is_refused(select: str, said: str) -> None:
+def test_syntax_outside_the_grammar_is_refused(select: str, said: str) -> None:
     with pytest.raises(Refused, match=said):
         clocked(select)

@@ -99,12 +99,12 @@ def test_the_second_argument_must_be_a_constant_for_an_accumulator() -> None:
     assert not has_merge(aggregate("_a0", "percentile", "_x0", "0.25", "2"))
 
 
-def test_maps_are_no_set() -> None:
+def test_distinct_over_maps_has_no_accumulator() -> None:
     assert planned("count(DISTINCT m), count(*)") == ()
     assert planned("first(m), collect_list(m)") != ()
 
 
-def test_ignoring_nulls_is_another_entry() -> None:
+def test_ignore_nulls_uses_another_entry() -> None:
     (known,) = updates("first(small) IGNORE NULLS")
     assert known.endswith("FILTER (WHERE _x0 IS NOT NULL)")
     (filtered,) = updates("last(small) FILTER (WHERE big > 0) IGNORE NULLS")
@@ -163,7 +163,7 @@ def test_the_family_of_a_type(ddl: str | None, family: str | None) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else value.function,
 )
-def test_an_aggregate_over_rows_kept_whole(call: object, text: str) -> None:
+def test_an_aggregate_over_stored_rows(call: object, text: str) -> None:
     assert row_aggregate(call) == text  # type: ignore[arg-type]
 
 
@@ -246,7 +246,7 @@ def test_a_registered_accumulator_is_planned_like_any_other() -> None:
         ),
     ],
 )
-def test_a_definition_is_refused(name: str, change: dict[str, str], message: str) -> None:
+def test_a_wrong_definition_is_refused(name: str, change: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError) as refused:
         register_accumulator(name, **{**GEO_MEAN, **change})
     assert str(refused.value) == message

@@ -55,7 +55,7 @@ def test_the_setting_comes_before_the_metadata() -> None:
     ],
     ids=["received_at", "@timestamp", "kafka", "file"],
 )
-def test_metadata_gives_the_time_when_nothing_else_does(
+def test_metadata_gives_the_time_if_nothing_else_does(
     source: Relation, settings: Settings, sql: str
 ) -> None:
     event_time = resolve_watermark(query(source), settings).event_time
@@ -67,7 +67,7 @@ def test_a_column_called_timestamp_is_metadata_only_beside_the_other_columns_of_
     assert spec.mode is TimeMode.PROCESSING
 
 
-def test_nothing_names_an_event_time_so_rows_take_the_clock_and_a_warning_is_due() -> None:
+def test_without_an_event_time_rows_take_the_clock_and_a_warning_is_due() -> None:
     spec = resolve_watermark(query(), Settings(watermark_lag_us=5, allowed_lateness_us=7))
     assert (spec.mode, spec.event_time.sql) == (TimeMode.PROCESSING, None)
     assert spec.event_time.authority is Authority.DEFAULT
@@ -113,7 +113,7 @@ def test_a_watermark_without_any_event_time_is_refused_at_its_place() -> None:
     )
 
 
-def test_event_time_that_is_asked_for_and_not_there_is_refused() -> None:
+def test_event_time_that_is_asked_for_but_missing_is_refused() -> None:
     with pytest.raises(ConfigError) as refusal:
         resolve_watermark(query(), Settings(time=TimeMode.EVENT))
     assert str(refusal.value) == (
@@ -151,18 +151,18 @@ def test_a_number_in_the_metadata_needs_a_unit_too() -> None:
         resolve_watermark(query(clicks(received_at="INT")), Settings())
 
 
-def test_a_unit_nobody_knows_is_refused() -> None:
+def test_an_unknown_unit_is_refused() -> None:
     with pytest.raises(ConfigError, match='event_time_unit = "sec" is no unit'):
         resolve_watermark(query(), Settings(event_time_field="ts", event_time_unit="sec"))
 
 
-def test_a_column_that_is_no_time_is_refused() -> None:
+def test_a_column_that_is_not_a_time_is_refused() -> None:
     bound = query(clicks(ts="ARRAY<INT>"))
     with pytest.raises(ConfigError, match="event time ts is ARRAY<INT>, which is no time"):
         resolve_watermark(bound, Settings(event_time_field="ts"))
 
 
-def test_a_field_that_is_no_column_is_refused_with_the_nearest_one() -> None:
+def test_a_field_that_is_not_a_column_is_refused_with_the_most_similar_one() -> None:
     with pytest.raises(ConfigError) as refusal:
         resolve_watermark(query(), Settings(event_time_field="tss"))
     assert str(refusal.value) == (
@@ -170,7 +170,7 @@ def test_a_field_that_is_no_column_is_refused_with_the_nearest_one() -> None:
     )
 
 
-def test_a_field_unlike_any_column_is_refused_with_all_of_them() -> None:
+def test_a_field_unlike_any_column_is_refused_with_a_list_of_all() -> None:
     with pytest.raises(ConfigError, match=r"Its columns are ts, user, pages\.$"):
         resolve_watermark(query(), Settings(event_time_field="moment"))
 
@@ -237,14 +237,14 @@ def test_a_plain_column_in_the_statement_has_the_type_of_the_stream(written: str
     assert resolve_watermark(bound, Settings()).event_time.sql == f"unix_micros({written})"
 
 
-def test_a_unit_says_nothing_about_a_timestamp() -> None:
+def test_a_unit_does_not_apply_to_a_timestamp() -> None:
     bound = query(event_time=expression("ts"))
     event_time = resolve_watermark(bound, Settings(event_time_unit="ms")).event_time
     assert event_time.sql == "unix_micros(ts)"
     assert "event_time_unit" not in event_time.why
 
 
-def test_the_unit_of_a_number_is_told_in_explain() -> None:
+def test_explain_shows_the_unit_of_a_number() -> None:
     bound = query(clicks(ts="BIGINT"), event_time=expression("ts"))
     event_time = resolve_watermark(bound, Settings(event_time_unit="ms")).event_time
     assert event_time.why.endswith('event_time_unit = "ms" says what the number counts')

@@ -40,7 +40,9 @@ def micros(
     return dict(zip(values, row, strict=True))
 
 
-def test_times_and_texts_are_microseconds_and_what_is_no_time_is_null(spark: SparkSession) -> None:
+def test_times_and_texts_become_microseconds_and_other_text_becomes_null(
+    spark: SparkSession,
+) -> None:
     stamp, civil, text, unknown = (
         TimeKind.TIMESTAMP,
         TimeKind.CIVIL,

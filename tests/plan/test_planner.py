@@ -91,7 +91,7 @@ def test_a_statement_with_every_clause_has_the_whole_chain() -> None:
     ]
 
 
-def test_what_a_statement_does_not_ask_for_has_no_node() -> None:
+def test_a_clause_that_is_absent_has_no_node() -> None:
     assert logical_names(plan_logical(query(), BY_TS)) == [
         "DataSink",
         "Project",
@@ -135,9 +135,7 @@ def test_the_check_finds_a_window_without_a_watermark() -> None:
 
 @pytest.mark.parametrize("window", WINDOWS, ids=lambda window: type(window).__name__)
 @pytest.mark.parametrize("mode", list(RowPath))
-def test_the_only_child_of_what_holds_a_window_is_its_watermark(
-    window: Window, mode: RowPath
-) -> None:
+def test_the_child_of_a_window_node_is_its_watermark(window: Window, mode: RowPath) -> None:
     plan = physical(query(window=window), replace(BY_TS, streaming_aggregation=mode))
     holder, watermark = (node for node in nodes(plan) if node.parameters.get("kind"))
     assert holder.child == watermark
@@ -212,7 +210,7 @@ def test_distinct_keys_are_streamed_without_accumulators() -> None:
     ],
     ids=["state", "count", "row query", "off", "no merge", "distinct"],
 )
-def test_rows_are_kept_for_a_reason(bound: BoundQuery, settings: Settings, reason: str) -> None:
+def test_a_plan_says_why_it_stores_rows(bound: BoundQuery, settings: Settings, reason: str) -> None:
     ingest = physical(bound, settings).ingest
     assert isinstance(ingest, IngestRows)
     assert ingest.reason == reason
@@ -269,13 +267,13 @@ def test_both_time_modes_and_both_paths_run(settings: Settings) -> None:
         ),
     ],
 )
-def test_what_is_not_run_yet_is_said_in_one_sentence(
+def test_an_unsupported_setting_is_reported_in_one_sentence(
     bound: BoundQuery, settings: Settings, sentence: str
 ) -> None:
     assert runnable(physical(bound, settings)) == sentence
 
 
-def test_the_identity_of_the_state_names_all_that_shapes_it() -> None:
+def test_the_fingerprint_names_everything_that_shapes_the_state() -> None:
     fingerprint = physical(query()).fingerprint
     (column,) = physical(query()).ingest.partial_columns  # type: ignore[union-attr]
     assert fingerprint == {
@@ -333,7 +331,7 @@ def test_compatible_edits_keep_the_plan_id(bound: BoundQuery, settings: Settings
     ],
     ids=["window", "keys", "accumulators", "path", "mode", "event time"],
 )
-def test_what_shapes_the_state_changes_its_own_part_of_the_identity(
+def test_a_change_of_the_state_changes_its_own_part_of_the_fingerprint(
     bound: BoundQuery, settings: Settings, changed: set[str]
 ) -> None:
     before, after = physical(query()), physical(bound, settings)
@@ -343,7 +341,7 @@ def test_what_shapes_the_state_changes_its_own_part_of_the_identity(
     } == changed
 
 
-def test_the_order_of_aggregates_does_not_change_the_identity() -> None:
+def test_the_order_of_aggregates_does_not_change_the_fingerprint() -> None:
     count, total = aggregate("_a0", "count"), aggregate("_a1", "sum", "_x0")
     one, other = (
         replace(query(), aggregates=(count, total)),
@@ -352,7 +350,7 @@ def test_the_order_of_aggregates_does_not_change_the_identity() -> None:
     assert physical(one).fingerprint == physical(other).fingerprint
 
 
-def test_emitting_at_once_or_on_close_is_another_state() -> None:
+def test_emitting_at_once_and_on_close_have_different_fingerprints() -> None:
     sliding = WINDOWS[4]
     at_once, on_close = (
         physical(query(window=sliding)),
