@@ -6,24 +6,29 @@ READY := $(VENV)/.ready
 PYTHONS := python3.13 python3.12 python3.11 python3 python
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check bench format clean
+.PHONY: help install demo test test-all lint check bench format clean
 
 help: ## Print this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(READY) ## Make .venv with Tidegate, its tools and, where there is no Java 17+, a Java runtime
 
 demo: $(READY) ## Stream a month of real flights through one statement
 	@$(PYTHON) -m tidegate demo
 
-test: $(READY) ## Run the tests
+test: $(READY) ## Run the tests; each case on Spark in one of four ways
 	@$(PYTHON) -m pytest
 
-check: $(READY) ## Run all that must hold: format, lint, types, imports, tests with coverage
+test-all: $(READY) ## Run the tests; each case on Spark in all four ways
+	@$(PYTHON) -m pytest -m ''
+
+lint: $(READY) ## Check format, lint, types and import rules; no tests
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m mypy
 	$(VENV)/bin/lint-imports
+
+check: lint ## Run all that must hold: lint, then the tests with coverage
 	$(PYTHON) -m pytest --cov=tidegate --cov-fail-under=85
 
 bench: $(READY) ## Measure against Spark's own operators; BENCH=name for one of them

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from oracle.adapter import OracleEngine
-from tidegate.cases import CaseError, parse_cases, run_case, run_files
+from tidegate.cases import Case, CaseError, Observed, parse_cases, run_case, run_files
 from tidegate.cases.model import Batch, Cell, Clock
 from tidegate.cases.parse import has_order_by
 from tidegate.cases.values import cell_matches, read_cell, show_value
@@ -227,6 +228,30 @@ def test_an_expected_error_must_occur_and_have_the_text() -> None:
     assert failure(wrong + "error\n  tumblingwindow('ss', 0)\n") == ""
     assert "the error is another one" in failure(wrong + "error\n  statewindow\n")
     assert "the statement was not refused" in failure(HEAD + "error\n  tumblingwindow\n")
+
+
+class Forgetful(OracleEngine):
+    """Counts a row too few, until the stream is drained."""
+
+    def __init__(self, case: Case) -> None:
+        super().__init__(case)
+        self._forgotten = 1
+
+    def drain(self) -> Observed:
+        self._forgotten = 0
+        return super().drain()
+
+    def counts(self) -> Mapping[str, int]:
+        counts = super().counts()
+        return {**counts, "accumulated": counts["accumulated"] - self._forgotten}
+
+
+def test_after_every_step_each_row_read_must_be_counted_once() -> None:
+    drained = "drain\nemitted\n  user  pages  s\n  ann   5      10:00:10\n"
+    (case,) = parse_cases(HEAD + ROWS + GOOD + drained, "my.case")
+    assert run_case(case, OracleEngine).passed
+    failure = run_case(case, Forgetful).text()
+    assert failure.startswith("my.case, line 11, batch: rows_in 3 is not accumulated 2 + late 0 + ")
 
 
 def test_other_cuts_must_give_the_same_results() -> None:

@@ -187,7 +187,7 @@ def _run_steps(case: Case, factory: EngineFactory) -> tuple[str, ...]:
             columns = observed.columns
             everything.extend(observed.emitted)
             place = f"{case.path}, line {step.line}, {type(step).__name__.lower()}"
-            lines = _check_step(case, step.expected, observed)
+            lines = _check_step(case, step.expected, observed) or _check_sum(engine.counts())
             if lines:
                 return (f"{place}: {lines[0]}", *lines[1:])
         return _check_end(case, engine, everything, columns)
@@ -212,6 +212,15 @@ def _check_step(case: Case, expected: Expected, observed: Observed) -> tuple[str
     return ()
 
 
+def _check_sum(counts: Mapping[str, int]) -> tuple[str, ...]:
+    """Every row read is counted exactly once."""
+    fates = [name for name in counts if name not in ("rows_in", "partial")]
+    if counts["rows_in"] == sum(counts[name] for name in fates):
+        return ()
+    listed = " + ".join(f"{name} {counts[name]}" for name in fates)
+    return (f"rows_in {counts['rows_in']} is not {listed}",)
+
+
 def _check_end(
     case: Case,
     engine: CaseEngine,
@@ -228,11 +237,6 @@ def _check_end(
     for name, value in case.counts.items():
         if counts[name] != value:
             return (f"{place}: counts: {name} is {counts[name]}, expected {value}",)
-    # Every row read is counted exactly once.
-    fates = [name for name in counts if name not in ("rows_in", "partial")]
-    if counts["rows_in"] != sum(counts[name] for name in fates):
-        listed = " + ".join(f"{name} {counts[name]}" for name in fates)
-        return (f"{place}: rows_in {counts['rows_in']} is not {listed}",)
     return ()
 
 

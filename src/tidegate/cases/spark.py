@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from tidegate.cases.model import (
     COUNTERS,
@@ -44,6 +44,25 @@ class SparkRuns:
         return lambda case: SparkCaseEngine(case, self)
 
 
+def plan_only(case: Case) -> NoReturn:
+    """Make no engine: for a case that must be refused before Spark is asked about anything.
+
+    Raises:
+        QueryError: the statement is refused.
+        ConfigError: a setting is refused.
+        CaseError: the statement is not refused without Spark.
+    """
+    from tidegate.api.query import sql
+
+    sql(case.query, settings=dict(case.settings), streams=_schemas(case))
+    raise CaseError(
+        "the statement is not refused without Spark",
+        path=case.path,
+        line=case.line,
+        mend="Run the case on Spark.",
+    )
+
+
 class SparkCaseEngine:
     """The query of one case on Spark, with a checkpoint of its own that ``close`` removes.
 
@@ -61,7 +80,7 @@ class SparkCaseEngine:
         self._query = sql(
             case.query,
             settings=dict(case.settings),
-            streams={case.stream.name: _ddl(case.stream.columns)},
+            streams=_schemas(case),
             tables={table.name: self._frame(table.columns, table.rows) for table in case.tables},
             spark=runs.spark,
         )
@@ -139,8 +158,9 @@ class SparkCaseEngine:
         )
 
 
-def _ddl(columns: tuple[Column, ...]) -> str:
-    return ", ".join(f"`{column.name}` {column.type}" for column in columns)
+def _schemas(case: Case) -> dict[str, str]:
+    columns = case.stream.columns
+    return {case.stream.name: ", ".join(f"`{column.name}` {column.type}" for column in columns)}
 
 
 def _values(row: Mapping[str, object]) -> dict[str, object]:

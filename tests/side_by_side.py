@@ -1,0 +1,55 @@
+"""Table tests on Spark run side by side, in threads: one case is planned while another one runs.
+
+A test of a table calls ``results[key]``, with a fixture like this one beside it:
+
+    @pytest.fixture(scope="module")
+    def results(request, spark):
+        with side_by_side(request, "key", lambda key: answer(key, spark.newSession())) as results:
+            yield results
+
+The call of every selected test starts as soon as a thread is free, in the order of the tests. It
+must have a session of its own, and may not change anything that the calls of other tests see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Generic, TypeVar
+
+import pytest
+
+THREADS = 3
+
+Key = TypeVar("Key")
+Result = TypeVar("Result")
+
+
+class Results(Generic[Key, Result]):
+    """What the calls return, by key; asking for one waits for it and raises what it raised."""
+
+    def __init__(self, futures: Mapping[Key, Future[Result]]) -> None:
+        self._futures = futures
+
+    def __getitem__(self, key: Key) -> Result:
+        return self._futures[key].result()
+
+
+@contextmanager
+def side_by_side(
+    request: pytest.FixtureRequest, parameter: str, call: Callable[[Key], Result]
+) -> Iterator[Results[Key, Result]]:
+    """Call a function with each value of a parameter of the module's selected tests, in threads."""
+    keys = [
+        item.callspec.params[parameter]
+        for item in request.session.items
+        if getattr(item, "module", None) is request.module
+        and parameter in getattr(getattr(item, "callspec", None), "params", ())
+    ]
+    pool = ThreadPoolExecutor(THREADS)
+    try:
+        yield Results({key: pool.submit(call, key) for key in dict.fromkeys(keys)})
+    finally:
+        # After a failure with -x nobody asks for the rest.
+        pool.shutdown(cancel_futures=True)
