@@ -152,13 +152,13 @@ def test_a_number_in_the_metadata_needs_a_unit_too() -> None:
 
 
 def test_an_unknown_unit_is_refused() -> None:
-    with pytest.raises(ConfigError, match='event_time_unit = "sec" is no unit'):
+    with pytest.raises(ConfigError, match='event_time_unit = "sec" is not a unit'):
         resolve_watermark(query(), Settings(event_time_field="ts", event_time_unit="sec"))
 
 
 def test_a_column_that_is_not_a_time_is_refused() -> None:
     bound = query(clicks(ts="ARRAY<INT>"))
-    with pytest.raises(ConfigError, match="event time ts is ARRAY<INT>, which is no time"):
+    with pytest.raises(ConfigError, match="event time ts is ARRAY<INT>, which is not a time"):
         resolve_watermark(bound, Settings(event_time_field="ts"))
 
 

@@ -1,4 +1,4 @@
-"""What EXPLAIN says about each node of both trees, as data that text and JSON are made from."""
+"""The facts that EXPLAIN shows about each node of both trees, as data for text and JSON."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tidegate.plan.statement import Aggregate, Argument, From, Key, OrderItem, O
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """A node as EXPLAIN shows it: ``PhysicalWatermark#4 (parameters)``, then one fact a line."""
+    """A node as EXPLAIN shows it: ``PhysicalWatermark#4 (parameters)``, then one fact per line."""
 
     id: str
     parameters: dict[str, Json]
@@ -40,7 +40,7 @@ class Described:
 
 
 def describe_logical(node: LogicalNode, mode: TimeMode, index: int = 0) -> Described:
-    """Return a logical node and all below it; ids count from the sink down."""
+    """Return a logical node with its descendants; ids count from the sink down."""
     child = None if isinstance(node, DataSource) else describe_logical(node.child, mode, index + 1)
     name = type(node).__name__.removesuffix("Node")
     parameters, details = _logical_facts(node, mode)
@@ -89,7 +89,7 @@ def _logical_facts(node: LogicalNode, mode: TimeMode) -> _Facts:  # noqa: C901, 
 
 
 def _physical_nodes(plan: PhysicalPlan) -> list[tuple[str, _Facts]]:
-    """The nodes of a plan with their facts, the sink first."""
+    """Return the nodes of a plan with their facts, the sink first."""
     prepare, finish, window = plan.prepare, plan.finish, plan.close.window
     spec = prepare.watermark
     parameters = window_parameters(window, spec.mode)
@@ -133,7 +133,7 @@ _LINE_BREAK = re.compile(r"\s*\n\s*")
 
 
 def _pairs(label: str, pairs: list[tuple[str, str]]) -> tuple[Detail, ...]:
-    """A list of names with what they stand for, aligned; nothing when it is empty."""
+    """Return a list of names with their meanings, aligned; nothing if it is empty."""
     if not pairs:
         return ()
     width = max(len(name) for name, _ in pairs)

@@ -1,4 +1,4 @@
-"""The facts of windows and watermarks as EXPLAIN tells them, for its summary and for both trees."""
+"""The facts of windows and watermarks that EXPLAIN shows, in its summary and in both trees."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Detail:
     lines: tuple[str, ...]
 
 
-# Parameters of OVER, shown only where the statement has them.
+# Parameters of OVER, shown only if the statement has them.
 _OPTIONAL = ("when", "partition_by")
 
 
@@ -51,7 +51,7 @@ def window_parameters(window: Window, mode: TimeMode) -> dict[str, Json]:
 
 
 def closing(window: Window, spec: WatermarkSpec) -> str:
-    """Return the rule that a window goes out by; ``W`` is the watermark."""
+    """Return the rule by which a window closes; ``W`` is the watermark."""
     late = f" + {format_duration(spec.lateness_us)}" if spec.lateness_us else ""
     ordered = f"; rows count in order of their time, each once W > its time{late}"
     waits = ordered if spec.mode is TimeMode.EVENT else ""
@@ -74,7 +74,7 @@ def closing(window: Window, spec: WatermarkSpec) -> str:
 
 
 def watermark_details(spec: WatermarkSpec) -> tuple[Detail, ...]:
-    """Return the facts of a watermark, each value with the authority that decided it."""
+    """Return the facts of a watermark, each value with where it comes from."""
     event_time = spec.event_time
     named_by = "time" if event_time.sql is None else "event_time_field"
     facts = [

@@ -1,6 +1,6 @@
 """EXPLAIN: a summary, then the logical and the physical tree, as text or as JSON.
 
-Both are made from the nodes that the engine runs, so they cannot drift apart from it.
+Both are made from the nodes that the engine runs, so they cannot disagree with it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LABEL = 14
 
 
 def explain_text(logical: LogicalPlan, physical: PhysicalPlan) -> str:
-    """Return the plans for a person to read; it ends in a line break."""
+    """Return the plans as text; it ends in a line break."""
     mode = physical.watermark.mode
     lines = [f"Plan {physical.plan_id}"]
     for label, text in _summary(physical):
@@ -40,7 +40,7 @@ def explain_text(logical: LogicalPlan, physical: PhysicalPlan) -> str:
 
 
 def explain_json(logical: LogicalPlan, physical: PhysicalPlan) -> dict[str, Json]:
-    """Return the same as JSON: the summary's facts, the state's fingerprint, both trees."""
+    """Return the same for JSON: the summary's facts, the state's fingerprint, both trees."""
     spec, window = physical.watermark, physical.close.window
     path, reason = _path(physical)
     return {
@@ -99,13 +99,13 @@ _PATHS = {"streaming": "streaming aggregation", "rows": "rows kept to the close"
 
 
 def _path(physical: PhysicalPlan) -> tuple[str, str]:
-    """Which way the rows go, and why."""
+    """Return the path of the rows, and why it was chosen."""
     ingest = physical.ingest
     return "streaming" if isinstance(ingest, IngestPartials) else "rows", ingest.reason
 
 
 def _settings(settings: Settings) -> Iterator[tuple[str, Json]]:
-    """The settings that differ from their defaults, as they are written."""
+    """Return the settings that differ from their defaults, as they are written."""
     for field in fields(settings):
         value = getattr(settings, field.name)
         if value == field.default:
@@ -119,7 +119,7 @@ def _settings(settings: Settings) -> Iterator[tuple[str, Json]]:
 
 
 def parameter_text(parameters: dict[str, Json]) -> str:
-    """Return parameters as ``kind=sliding, unit=ss``; more than a word is in brackets."""
+    """Return parameters as ``kind=sliding, unit=ss``; values of several words are in brackets."""
     return ", ".join(f"{name}={_parameter(value)}" for name, value in parameters.items())
 
 
@@ -133,7 +133,7 @@ def _parameter(value: Json) -> str:
 
 
 def _tree(node: Described, margin: str, branch: str = "") -> Iterator[str]:
-    """The lines of a node, a bar beside its facts, and of all below it."""
+    """Return the lines of a node, with a bar beside its facts, and of its descendants."""
     parameters = f" ({parameter_text(node.parameters)})" if node.parameters else ""
     yield from _wrapped(
         f"{node.id}{parameters}", margin + branch, margin + " " * len(branch) + "   "
@@ -155,7 +155,7 @@ def _labelled(label: str, lines: tuple[str, ...], margin: str) -> Iterator[str]:
 
 
 def _wrapped(text: str, first: str, rest: str) -> list[str]:
-    """A text as lines of moderate width; words, however long, stay whole."""
+    """Return a text as lines of moderate width; words are never broken."""
     return wrap(
         text,
         width=max(WIDTH, len(rest) + NARROWEST),

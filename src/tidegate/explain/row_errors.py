@@ -1,4 +1,4 @@
-"""What EXPLAIN says of row errors: which expressions can fail, of what, and what becomes of it."""
+"""Row errors in EXPLAIN: which expressions can fail, for which reasons, and what happens then."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _of_rows(plan: PhysicalPlan) -> list[tuple[str, Guarded]]:
 
 
 def _of_results(statement: SelectStmt, plan: PhysicalPlan) -> list[tuple[str, Guarded]]:
-    """The results that can fail, as the statement writes them."""
+    """Return the results that can fail, as written in the statement."""
     text = statement.text
     # Without its alias, where it has one.
     bare = {each.expression.span.start: each.expression.span for each in statement.items}

@@ -1,38 +1,38 @@
-"""The names of our own columns: what a prepared row, a state row and a closed window consist of.
+"""The names of Tidegate's columns in prepared rows, state rows and closed windows.
 
-A column that only one operator knows is named in its module; every name that two modules share is
-here. Numbered names (``_k0``, ``_k1`` ..) are made by the functions at the end.
+Names that two modules share are here; a column of a single operator is named in its module.
+The functions at the end make numbered names (``_k0``, ``_k1`` ..).
 """
 
 # A prepared row (``engine/rows/prepare.py``).
-TIME = "_t"  # BIGINT, its event time in microseconds; NULL when it has none
-OWN_TIME = "_own_t"  # BIGINT, its own event time, where TIME may be that of the source's metadata
-PASS = "_pass"  # BOOLEAN, the WHERE clause
-ERROR = "_err"  # STRING, the first error of its expressions; of a closed window, of its results
+TIME = "_t"  # BIGINT, its event time in microseconds; NULL if it has none
+OWN_TIME = "_own_t"  # BIGINT, its own event time, if TIME can be a fallback
+PASS = "_pass"  # BOOLEAN, whether WHERE is true
+ERROR = "_err"  # STRING, the first error of the row, or of the results of a closed window
 ROW = "_row"  # STRUCT, the original row, for side output
 TICK = "_tick"  # BOOLEAN, the row only carries the clock
 OPEN, EMIT, WHEN = "_open", "_emit", "_when"  # BOOLEAN, the conditions of a window
 
 # A judged and placed row.
-FATE = "_class"  # INT, what becomes of it (``engine/rows/prepare.Fate``)
+FATE = "_class"  # INT, its fate (``engine/rows/prepare.Fate``)
 PANE = "_pane"  # BIGINT, the start of its pane
 ORDER = "_order"  # STRUCT, orders rows by time and arrival
 
-# What placed rows bring to the numbers of a batch; none of these reaches the state.
+# Columns of placed rows that are only counted; none of these reaches the state.
 ROWS, SEEN_TIME, FALLBACKS = "_rows", "_seen_t", "_fallbacks"
 
-# A group, what an operator hands over for a closed window: its bounds, BIGINT.
+# A group, as an operator returns it for a closed window: its bounds, BIGINT.
 START, END = "_start_us", "_end_us"
-# Only of kinds that have them: what tells windows of equal bounds apart, and the triggering row's
-# time.
+# Only for kinds that have them: what distinguishes windows with equal bounds, and the time of the
+# triggering row.
 INSTANCE, TRIGGER = "_instance", "_trigger_us"
 
-# A closed window, as the select list, HAVING and ORDER BY name it.
+# A closed window, as the select list, HAVING and ORDER BY refer to it.
 WINDOW_START, WINDOW_END = "_start", "_end"  # TIMESTAMP
 WINDOW_TRIGGER = "_trigger"  # TIMESTAMP
 WINDOW_ID, EPOCH = "_id", "_epoch"  # STRING and BIGINT
 
-# What a statement calls to get them.
+# The functions by which a statement gets them.
 WINDOW_FUNCTIONS = {
     "window_start": WINDOW_START,
     "window_end": WINDOW_END,
@@ -48,7 +48,7 @@ WINDOW_TYPES = {
     EPOCH: "BIGINT",
 }
 
-RANK = "_rank"  # INT, the place of a result in its window, for LIMIT
+RANK = "_rank"  # INT, the rank of a result in its window, for LIMIT
 
 
 def key(number: int) -> str:

@@ -1,7 +1,7 @@
-"""An expression that cannot stop the query, and what it says of a row on which it would have.
+"""An expression that cannot stop the query, with the error of a row on which it would have.
 
-``frontend/guards`` makes one from the text of an expression; the engine computes both texts side by
-side and shares what they have in common.
+``frontend/guards`` makes one from the text of an expression. The engine computes both texts side by
+side, and Spark computes common parts once.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ ROW_ERROR_REASONS = {
     DIVISION_BY_ZERO: "a divisor is 0",
     INVALID_ARGUMENT: "a function cannot work with the value it is given",
     INVALID_CAST: "a value cannot be read as another type",
-    INVALID_INDEX: "an array has no element there",
-    OVERFLOW: "a result, or a value that is cast, is outside of the range of its type",
-    RAISED: "the statement raises it: raise_error or assert_true",
+    INVALID_INDEX: "an array has no element at the index",
+    OVERFLOW: "a result, or a value to cast, is out of the range of the type",
+    RAISED: "the statement raises it with raise_error or assert_true",
 }
 
 _SEPARATOR = ": "
@@ -32,14 +32,14 @@ _SEPARATOR = ": "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarded:
-    """An expression in texts of Spark SQL.
+    """A guarded expression as Spark SQL texts.
 
     Attributes:
-        safe: the expression, of the same type, NULL where a part of it fails; it never raises.
-        suspect: BOOLEAN, true for every row on which something fails (and for others); None:
-            nothing can fail, and ``safe`` is the expression as written.
+        safe: the expression, of the same type; a failing part is NULL and it never raises.
+        suspect: BOOLEAN, true for every row on which something fails (and for others); None if
+            nothing can fail, and ``safe`` is then the expression as written.
         error: STRING, NULL for a row on which nothing fails, else the reason and the text of the
-            part that fails first, ``division_by_zero: total / parts``; None as ``suspect``.
+            first failing part, ``division_by_zero: total / parts``; None if nothing can fail.
     """
 
     safe: str
@@ -48,14 +48,14 @@ class Guarded:
 
 
 def first_error(guards: Iterable[Guarded], where: Guarded | None = None) -> str | None:
-    """Return the text that gives the first error of a row; None: nothing can fail.
+    """Return SQL for the first error of a row; None if nothing can fail.
 
-    All suspicions stand in one OR, which Spark surely computes, so it shares with the expressions
-    themselves what both need; the errors are computed for suspect rows alone.
+    One OR of all suspicions comes first. Spark always computes it, so it can share common parts
+    with the expressions themselves. The errors are computed for suspect rows only.
 
     Args:
         guards: the expressions computed for the row.
-        where: the WHERE clause. Its error comes first, and a row that it removes has no other.
+        where: the WHERE clause. Its error comes first, and a row that it removes has no error.
     """
     others = [each for each in guards if each.error is not None]
     errors = [each.error for each in others if each.error is not None]
@@ -76,12 +76,12 @@ def _coalesced(errors: list[str]) -> str | None:
 
 
 def reason_sql(error: str) -> str:
-    """Return the text that takes the reason out of an error."""
+    """Return SQL that extracts the reason of an error."""
     return f"substring_index({error}, '{_SEPARATOR}', 1)"
 
 
 def detail_sql(error: str) -> str:
-    """Return the text that takes the offending expression out of an error."""
+    """Return SQL that extracts the failing expression of an error."""
     return f"substring({error}, position('{_SEPARATOR}' IN {error}) + {len(_SEPARATOR)})"
 
 
@@ -91,7 +91,7 @@ def error_literal(reason: str, detail: str) -> str:
 
 
 def reasons_of(guarded: Guarded) -> dict[str, tuple[str, ...]]:
-    """Return the reasons for which an expression can fail, each with the parts that do."""
+    """Return the reasons for which an expression can fail, each with the parts that can."""
     found: dict[str, list[str]] = {}
     for literal in _LITERAL.finditer(guarded.error or ""):
         reason, _, detail = literal[0][1:-1].partition(_SEPARATOR)
@@ -102,7 +102,7 @@ def reasons_of(guarded: Guarded) -> dict[str, tuple[str, ...]]:
 
 
 def in_words(error: str, words: Mapping[str, str]) -> str:
-    """Return the text of an error whose details say ``words`` for the names of columns."""
+    """Return an error with the names of columns in its details replaced by ``words``."""
 
     def said(name: re.Match[str]) -> str:
         return _escaped(words.get(name[0], name[0]))
@@ -114,5 +114,5 @@ def _escaped(text: str) -> str:
     return " ".join(text.split()).replace("\\", "\\\\").replace("'", "\\'")
 
 
-# What ``error_literal`` returns, within the text of an error.
+# A result of ``error_literal`` within the text of an error.
 _LITERAL = re.compile(rf"'(?:{'|'.join(ROW_ERROR_REASONS)}){_SEPARATOR}(?:[^'\\]|\\.)*'")

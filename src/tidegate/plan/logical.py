@@ -1,4 +1,4 @@
-"""The logical plan: what a query does, one frozen dataclass a step, leaf first.
+"""The logical plan: what a query does, one frozen dataclass per step, leaf first.
 
 ``DataSource -> [Join] -> [Filter (WHERE)] -> Watermark -> Window -> Aggregation
 -> [Filter (HAVING)] -> [Order] -> [Limit] -> Project -> DataSink``
@@ -25,7 +25,7 @@ from tidegate.plan.windows import Window
 
 
 class Authority(Enum):
-    """Who decided a value: the statement, a setting, the source's metadata, or the default."""
+    """Where a value comes from: the statement, a setting, the source's metadata, or the default."""
 
     SQL = "sql"
     SETTING = "setting"
@@ -37,11 +37,11 @@ class Authority(Enum):
 class EventTime:
     """Where the time of a row comes from.
 
-    ``sql`` is a BIGINT expression over the source's columns: microseconds since 1970, NULL when the
-    row has no event time; it is ``None`` in processing time. ``fallback_sql`` is the time that the
-    source's metadata gives a row without one (only with ``null_event_time = "fallback"``, and where
-    there is one). ``why`` is one sentence for EXPLAIN. Processing time that nobody asked for
-    (``Authority.DEFAULT``) is due one warning.
+    ``sql`` is a BIGINT expression over the source's columns: microseconds since 1970, NULL if the
+    row has no event time; it is ``None`` in processing time. ``fallback_sql`` is the time of the
+    source's metadata for rows without one (only with ``null_event_time = "fallback"``, if there is
+    one). ``why`` is one sentence for EXPLAIN. Processing time that nobody asked for
+    (``Authority.DEFAULT``) causes one warning.
     """
 
     sql: str | None
@@ -70,7 +70,7 @@ class WatermarkSpec:
 
     @property
     def falls_back(self) -> bool:
-        """Whether a row without an event time takes another one, so that there is ``_own_t``."""
+        """Whether a row without an event time takes another; there is then a column ``_own_t``."""
         return self.event_time.sql is not None and self.null_event_time_fallback
 
 
@@ -83,7 +83,7 @@ class DataSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
-    """What FROM and WITH make of the stream: tables joined to it, or columns computed from it."""
+    """The result of FROM and WITH: the stream with joined tables or computed columns."""
 
     child: DataSource
     from_clause: From
@@ -108,7 +108,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watermark:
-    """Gives each row its time and follows the watermark; it sees the rows that WHERE removes."""
+    """Gives each row its time and advances the watermark, by the rows that WHERE removes, too."""
 
     child: LogicalNode
     spec: WatermarkSpec
@@ -124,7 +124,7 @@ class WindowNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aggregation:
-    """One row for each window and group; without keys and aggregates the window's own rows."""
+    """One row for each window and group; without keys and aggregates, the rows of the window."""
 
     child: WindowNode
     keys: tuple[Key, ...]
@@ -156,7 +156,7 @@ class Project:
     items: tuple[OutputItem, ...]
 
 
-# The sink of a query that has not been started or configured.
+# The sink of a query that is not started and has no sink configured.
 UNNAMED = "?"
 
 

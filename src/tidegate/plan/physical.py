@@ -15,7 +15,7 @@ class PhysicalPlan:
 
     ``fingerprint`` maps each thing that shapes state to its text (window, keys, accumulators, event
     time, format version); ``plan_id`` is its hash (32 hex digits). ``settings`` are those it was
-    planned with, ``origin`` is where the statement stands, for messages.
+    planned with, ``origin`` names the statement in messages.
     """
 
     prepare: Prepare
@@ -35,7 +35,7 @@ class PhysicalPlan:
 
     @property
     def needs_order(self) -> bool:
-        """Whether windows, their ids or their values depend on the order in which rows arrive."""
+        """Whether windows, their ids or their values depend on the order of arrival."""
         return self.close.window.needs_order or self.ingest.needs_order
 
     @property

@@ -1,7 +1,7 @@
-"""What a pipeline file says, as data: sources, tables, transforms and sinks, by name.
+"""A pipeline file as data: sources, tables, transforms and sinks, by name.
 
 ``config`` makes these from TOML; ``connectors`` and the command line read them. Paths are absolute
-or carry a scheme; a duration that Spark reads stays text.
+or have a scheme; durations for Spark stay text.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ METRICS_ONLY = "metrics_only"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceConfig:
-    """A stream, or with ``streaming`` off a static table: any format that Spark reads.
+    """A stream or, without ``streaming``, a static table, in any format that Spark reads.
 
-    ``relation`` has the columns of ``schema`` (DDL); without a schema only Spark can tell them.
-    ``label`` is how messages call it, ``option_form`` how the user sets an option of it.
+    ``relation`` has the columns of ``schema`` (DDL); without a schema only Spark knows them.
+    ``label`` names the source in messages, ``option_form`` shows how to set one of its options.
     """
 
     name: str
@@ -40,11 +40,11 @@ class SourceConfig:
 
     @property
     def place(self) -> str:
-        """How messages name the source."""
+        """The name of the source in messages."""
         return self.label or f"{'sources' if self.streaming else 'tables'}.{self.name}"
 
     def advise(self, name: str, value: str) -> str:
-        """Return how the user sets an option."""
+        """Return how to set an option, for messages."""
         return self.option_form.format(name=name, value=value)
 
 
@@ -60,7 +60,7 @@ class SideOutputConfig:
 
     @property
     def sinks(self) -> tuple[str, ...]:
-        """The names of the sinks that are used, each once."""
+        """The names of the sinks in use, without duplicates."""
         return tuple(name for name in dict.fromkeys(self.by_kind.values()) if name != METRICS_ONLY)
 
 
@@ -69,7 +69,7 @@ class TransformConfig:
     """One statement and its settings.
 
     ``origin`` names the statement in messages. ``sql_offset`` is where the statement starts in the
-    text of the pipeline file, None when it has a file of its own or is written with escapes.
+    text of the pipeline file, None if it has a file of its own or is written with escapes.
     """
 
     name: str
@@ -82,7 +82,7 @@ class TransformConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkConfig:
-    """A place for results (``transform`` is whose) or for side output (``transform`` is None)."""
+    """A sink for the results of ``transform``, or for side output if ``transform`` is None."""
 
     name: str
     format: str

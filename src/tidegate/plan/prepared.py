@@ -1,4 +1,4 @@
-"""The columns that a row is prepared to, as text over its source (``engine/rows/prepare.py``)."""
+"""The columns of a prepared row, as Spark SQL over its source (``engine/rows/prepare.py``)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def prepared_columns(
     values: Iterable[Key | Argument],
     window: Window,
 ) -> dict[str, str]:
-    """Return the prepared columns that are expressions over FROM: name to Spark SQL text.
+    """Return the prepared columns that are expressions over FROM, as Spark SQL by name.
 
     Args:
         spec: gives a row its time.
         where: the WHERE clause.
-        values: group keys, and what aggregates are given.
+        values: group keys and arguments of aggregates.
         window: its conditions and partition keys.
     """
     columns = _time_columns(spec)
@@ -32,7 +32,7 @@ def prepared_columns(
 
 
 def _time_columns(spec: WatermarkSpec) -> dict[str, str]:
-    """The row's times; in processing time it is NULL here and the batch's clock in ``judge``."""
+    """The row's times; in processing time NULL, until ``judge`` sets the batch's clock."""
     event_time = spec.event_time
     if event_time.sql is None:
         return {TIME: "CAST(NULL AS BIGINT)"}

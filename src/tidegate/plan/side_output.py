@@ -1,4 +1,4 @@
-"""The kinds of side output: the literal table that settings, arguments, counts and docs follow."""
+"""The kinds of side output: the table that settings, arguments, counts and docs follow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class SideOutputKind:
         name: its key under ``side_output``, its counter in ``Counts`` and the ``kind`` of a record.
         argument: the argument of ``Query.start`` that takes its sink.
         example: the name of a sink, for help texts.
-        has_results: whether results that fail are records of this kind, too.
+        has_results: whether failed results are also records of this kind.
     """
 
     name: str

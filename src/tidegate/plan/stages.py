@@ -1,7 +1,7 @@
 """The stages of a physical plan: what happens to the rows of a batch, in this order.
 
-``Prepare -> Ingest -> Close -> Finish``, and ``SideOutput`` for what these leave out. Each stage is
-data; the module of the engine that runs it reads it and nothing else of the statement.
+``Prepare -> Ingest -> Close -> Finish``, and ``SideOutput`` for rows that these cannot use. Each
+stage is data, and all that the engine's module for it knows about the statement.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from tidegate.plan.windows import Window
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepare:
-    """From the columns of the sources to the few that the query needs (``engine/rows/prepare.py``).
+    """Computes the few columns that the query needs (``engine/rows/prepare.py``).
 
     Attributes:
         source: the stream.
-        tables: the static tables that are joined to it.
-        from_clause: FROM and WITH, as the statement writes them.
-        safe_from: the same so that nothing in them raises; None: as written.
-        joined: the names by which FROM knows the tables that it joins to the stream.
-        original_row: what stands for all columns of the stream's row in FROM (``s.*``).
+        tables: the static tables joined to it.
+        from_clause: FROM and WITH, as written.
+        safe_from: the same, guarded so that nothing raises; None if nothing can.
+        joined: the names in FROM of the tables joined to the stream.
+        original_row: the SQL for all columns of the stream's row in FROM (``s.*``).
         hint: the hint of SELECT, with its ``/*+ */``, or ''.
         watermark: where a row's time comes from, and what moves the watermark.
         columns: the prepared columns that are expressions over FROM, by name (see
             ``plan/prepared.py``).
-        guards: those of them that can fail on a row, made safe.
+        guards: guards of those columns that can fail on a row.
     """
 
     source: Relation
@@ -59,7 +59,7 @@ class Prepare:
 
     @property
     def where(self) -> str | None:
-        """The WHERE clause; None: there is none."""
+        """The WHERE clause, None if there is none."""
         return self.columns.get(PASS)
 
     @property
@@ -75,9 +75,9 @@ class Prepare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestRows:
-    """Rows are kept whole and grouped when their window closes; ``reason`` says why (a sentence).
+    """Stores whole rows, which are grouped when their window closes; ``reason`` says why.
 
-    ``arguments`` are the values that a row is kept with.
+    ``arguments`` are the values stored of a row.
     """
 
     keys: tuple[Key, ...]
@@ -98,7 +98,7 @@ class IngestRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestPartials:
-    """Rows become partials in the batch that brings them; ``reason`` says why (a sentence)."""
+    """Aggregates rows to partials in their own batch; ``reason`` says why."""
 
     keys: tuple[Key, ...]
     arguments: tuple[Argument, ...]
@@ -121,23 +121,23 @@ class IngestPartials:
         return any(column.needs_order for column in self.partial_columns)
 
 
-# What a row of the state is.
+# The two kinds of state rows.
 Ingest: TypeAlias = IngestPartials | IngestRows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Close:
-    """The windows whose rows are kept until they are due; their kind picks the operator."""
+    """Closes windows that are due; the kind of window determines the operator."""
 
     window: Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finish:
-    """From the groups of closed windows to the rows of the result (``engine/rows/finish.py``).
+    """Computes result rows from the groups of closed windows (``engine/rows/finish.py``).
 
-    Expressions are over the names of a closed window (see ``BoundQuery``). ``guards`` are, by their
-    text, those that can fail, as far as the types of their names are known.
+    Expressions use the names of a closed window (see ``BoundQuery``). ``guards`` has a guard for
+    the text of each that can fail, as far as the types of its names are known.
     """
 
     having: Expression | None
@@ -148,7 +148,7 @@ class Finish:
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
-        """All expressions: of the select list, HAVING and ORDER BY."""
+        """All expressions of the select list, HAVING and ORDER BY."""
         having = () if self.having is None else (self.having,)
         ordered = (item.expression for item in self.order_by)
         return (*(item.expression for item in self.items), *having, *ordered)
@@ -156,10 +156,9 @@ class Finish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideOutput:
-    """What becomes of rows and results that fail or come too late.
+    """What happens to failed rows and results and to late rows.
 
-    ``group_key`` is how a record shows the group of its row: what the statement writes for each
-    key, and its column.
+    ``group_key`` has, for each key, its text in the statement and its column.
     """
 
     error_policy: ErrorPolicy

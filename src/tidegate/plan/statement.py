@@ -1,9 +1,8 @@
-"""What a statement says, as data: the syntax (``SelectStmt``) and its meaning (``BoundQuery``).
+"""A statement as data: its syntax (``SelectStmt``) and its meaning (``BoundQuery``).
 
 ``frontend/reading/parse.py`` makes the first from text, ``frontend/binding/bind.py`` the second
-from the first and the schemas. Expressions are Spark SQL text. In a ``BoundQuery`` those that are
-computed for each source row are over the source's columns; those computed once a window are over
-these names only:
+from the first and the schemas. Expressions are Spark SQL text. In a ``BoundQuery``, expressions
+computed for each row use the source's columns; those computed for each window use only these names:
 
     _k0, _k1 ..      the group keys              _start, _end     the window's bounds (TIMESTAMP)
     _a0, _a1 ..      the aggregates' results     _id              window_id() (STRING)
@@ -21,7 +20,7 @@ from tidegate.plan.windows import Window
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expression:
-    """One expression: Spark SQL text, and where it stands in the statement."""
+    """One expression: Spark SQL text and its place in the statement."""
 
     sql: str
     span: Span
@@ -31,7 +30,7 @@ class Expression:
 class UserFunction:
     """A function that the user registered in the Spark session; the name is in lower case.
 
-    An aggregate in Python is computed by a node of Spark's that computes no other aggregates.
+    Spark cannot compute Python aggregates together with others.
     """
 
     name: str
@@ -41,7 +40,7 @@ class UserFunction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectItem:
-    """One item of the select list; ``alias`` is None when the statement gives none."""
+    """One item of the select list; ``alias`` is None if it has none."""
 
     expression: Expression
     alias: str | None
@@ -49,7 +48,7 @@ class SelectItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderItem:
-    """One item of ORDER BY, with the null order that holds (Spark: first when ascending)."""
+    """One item of ORDER BY, with its null order (Spark's default: first if ascending)."""
 
     expression: Expression
     descending: bool
@@ -58,7 +57,7 @@ class OrderItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatermarkClause:
-    """What ``WATERMARK (..)`` or the WINDOW clause says; None where it says nothing."""
+    """The values of ``WATERMARK (..)`` or the WINDOW clause; None if left out."""
 
     lag_us: int | None
     lateness_us: int | None
@@ -67,29 +66,29 @@ class WatermarkClause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class From:
-    """WITH ('' when there is none) and FROM with its joins, as Spark SQL text."""
+    """WITH ('' if there is none) and FROM with its joins, as Spark SQL text."""
 
     ctes: str
     relation: str
 
     @property
     def named_ctes(self) -> tuple[str, ...]:
-        """What stands behind the word WITH, to stand beside other named queries; or nothing."""
+        """The named queries of WITH as one text, to combine with others; or nothing."""
         text = self.ctes.strip()[len("WITH ") :]
         return (text,) if text else ()
 
     def is_only(self, name: str) -> bool:
-        """Whether nothing but a name stands there."""
+        """Whether FROM is nothing but this name."""
         return not self.ctes and self.relation.strip().strip("`").lower() == name.lower()
 
     @property
     def hides_sources(self) -> bool:
-        """Whether the sources' own columns are out of sight, behind WITH or a subquery."""
+        """Whether WITH or a subquery hides the sources' own columns."""
         return bool(self.ctes) or self.relation.lstrip().startswith("(")
 
     @property
     def is_derived(self) -> bool:
-        """Whether there may be computed columns, so that only Spark knows their types."""
+        """Whether there may be computed columns, whose types only Spark knows."""
         return bool(self.ctes) or "(" in self.relation
 
 
@@ -98,7 +97,7 @@ class SelectStmt:
     """A parsed statement.
 
     ``window`` is the one window, ``group_by_exprs`` the rest of GROUP BY, in order. ``relation`` is
-    the FROM clause with its joins, ``ctes`` the WITH clause, both as Spark SQL text ('' when there
+    the FROM clause with its joins, ``ctes`` the WITH clause, both as Spark SQL text ('' if there
     is none), ``hint`` the hint of SELECT with its ``/*+ */``; ``streams`` are the names in FROM,
     joins and CTEs that are not CTEs themselves.
     """
@@ -137,7 +136,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relation:
-    """A stream or static table that statements may name; ``columns`` is None when not known yet."""
+    """A stream or static table that statements can use; ``columns`` is None if not known yet."""
 
     name: str
     columns: tuple[Column, ...] | None
@@ -148,8 +147,7 @@ class Relation:
 class Argument:
     """A value computed for each source row: column ``name``, e.g. ``_x0``.
 
-    Equal expressions share it. ``type`` is set when the expression is a plain column whose type is
-    declared.
+    Equal expressions share one. ``type`` is set if the expression is a column with a declared type.
     """
 
     name: str
@@ -193,14 +191,13 @@ class OutputItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundQuery:
-    """A statement whose names are resolved and whose refusals have all been made.
+    """A checked statement with resolved names.
 
-    ``star`` holds when the select list has a ``*`` that could not be expanded because the stream's
-    columns are not known yet (such a query can be explained, not started). A query without keys and
-    aggregates is a row query: ``items`` are then over ``_x*`` and the window's names. ``joined``
-    are the names by which FROM knows the tables that it joins to the stream, ``original_row`` is
-    what stands for all columns of the stream's row there (``s.*``), ``functions`` are those that
-    the user registered, called here or not.
+    ``star``: the select list has a ``*`` that cannot be expanded because the stream's columns are
+    not known yet (such a query can be explained, but not started). A query without keys and
+    aggregates is a row query: its ``items`` use ``_x*`` and the window's names. ``joined`` are the
+    names in FROM of the tables joined to the stream, ``original_row`` is the SQL for all columns of
+    the stream's row there (``s.*``), ``functions`` are all that the user registered.
     """
 
     statement: SelectStmt
@@ -220,5 +217,5 @@ class BoundQuery:
 
     @property
     def is_row_query(self) -> bool:
-        """Whether rows come out as they are, not grouped."""
+        """Whether the result has the rows themselves, not groups."""
         return not self.keys and not self.aggregates

@@ -1,8 +1,7 @@
-"""The window kinds, one frozen dataclass each: the only description of a window there is.
+"""The window kinds, one frozen dataclass each: the only description of a window.
 
 Sizes are whole numbers of ``time_unit``, as the user wrote them; the ``*_us`` properties are
-microseconds. The arithmetic of bounds lives in ``engine/windows/panes/grid.py``; here is only what
-a window *is*.
+microseconds. The arithmetic of bounds is in ``engine/windows/panes/grid.py``.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from tidegate.time import TimeUnit
 
 
 class WindowKind(ABC):
-    """What the planner, EXPLAIN and the engine ask of every kind of window.
+    """The facts about a kind of window that planner, EXPLAIN and engine need.
 
-    A kind that leaves one of these facts out cannot be instantiated, and mypy says so where the
-    statement is read. Expressions are Spark SQL text over the source's columns.
+    A kind without one of them cannot be instantiated, and mypy reports that where the statement is
+    read. Expressions are Spark SQL text over the source's columns.
     """
 
     __slots__ = ()
@@ -28,17 +27,17 @@ class WindowKind(ABC):
     @property
     @abstractmethod
     def kind(self) -> str:
-        """The word for the kind in EXPLAIN, messages, metrics and the state's fingerprint."""
+        """The name of the kind in EXPLAIN, messages, metrics and the state's fingerprint."""
 
     @property
     @abstractmethod
     def keeps_rows(self) -> bool:
-        """Whether the state holds whole rows whatever the aggregates are."""
+        """Whether the state always holds whole rows, whatever the aggregates are."""
 
     @property
     @abstractmethod
     def needs_order(self) -> bool:
-        """Whether windows or their ids depend on the order in which rows arrive."""
+        """Whether windows or their ids depend on the order of arrival."""
 
     @property
     @abstractmethod
@@ -52,18 +51,18 @@ class WindowKind(ABC):
 
     @property
     def partition_keys(self) -> dict[str, str]:
-        """The expressions of OVER (PARTITION BY ..) by the name of their prepared column."""
+        """The expressions of OVER (PARTITION BY ..), by the names of their prepared columns."""
         return {}
 
     @property
     def conditions(self) -> dict[str, str]:
-        """The BOOLEAN expressions of the window by the name of their prepared column."""
+        """The BOOLEAN expressions of the window, by the names of their prepared columns."""
         return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tumbling(WindowKind):
-    """Windows ``[s, s + size)`` side by side, ``s`` on the grid of ``size`` moved by ``offset``."""
+    """Consecutive windows ``[s, s + size)``, with ``s = offset + n * size``."""
 
     kind: ClassVar[str] = "tumbling"
     keeps_rows: ClassVar[bool] = False
@@ -91,7 +90,7 @@ class Tumbling(WindowKind):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hopping(WindowKind):
-    """Windows ``[s, s + size)`` with ``s`` on the grid of ``slide``, moved by ``offset``.
+    """Windows ``[s, s + size)`` with ``s = offset + n * slide``.
 
     ``size`` need not be a multiple of ``slide``; a slide greater than the size leaves gaps.
     """
@@ -121,13 +120,13 @@ class Hopping(WindowKind):
 
     @property
     def pane_us(self) -> int:
-        """The width of a pane: the greatest that no window bound cuts."""
+        """The width of a pane: the greatest that no window boundary divides."""
         return gcd(self.size_us, self.slide_us)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cumulate(WindowKind):
-    """Windows ``[S, S + k * step)`` for ``k = 1 .. size / step``, ``S`` on the grid of ``size``."""
+    """Windows ``[S, S + k * step)``, ``k = 1 .. size / step``, with ``S = offset + n * size``."""
 
     kind: ClassVar[str] = "cumulate"
     keeps_rows: ClassVar[bool] = False
@@ -160,7 +159,7 @@ class Cumulate(WindowKind):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session(WindowKind):
-    """Rows of a key chain while at most ``gap`` apart; shown as ``[first, last + gap)``."""
+    """Rows of a key that follow each other at most ``gap`` apart: ``[first, last + gap)``."""
 
     kind: ClassVar[str] = "session"
     keeps_rows: ClassVar[bool] = False
@@ -180,10 +179,9 @@ class Session(WindowKind):
 class Sliding(WindowKind):
     """One window for each triggering row at ``t``.
 
-    It is ``[t - lookback, t + lookahead]``, both ends in. ``lookahead`` is None when the statement
-    gave none: the window goes out at once. ``when`` (a BOOLEAN expression) picks the rows that
-    trigger; ``partition_by`` separates streams. Expressions are Spark SQL text over the source's
-    columns.
+    It is ``[t - lookback, t + lookahead]``, both ends included. If ``lookahead`` is None, it is
+    emitted at once. ``when`` (a BOOLEAN expression) selects the rows that trigger;
+    ``partition_by`` separates streams. Expressions are Spark SQL text over the source's columns.
     """
 
     kind: ClassVar[str] = "sliding"
@@ -220,7 +218,7 @@ class Sliding(WindowKind):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State(WindowKind):
-    """Rows of a partition from the one where ``open`` holds to the one where ``emit`` holds."""
+    """Rows of a partition from one where ``open`` holds to one where ``emit`` holds."""
 
     kind: ClassVar[str] = "state"
     keeps_rows: ClassVar[bool] = True
@@ -243,7 +241,7 @@ class State(WindowKind):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count(WindowKind):
-    """Every ``count`` rows; with ``every``, on every ``every``-th row the last ``count`` rows."""
+    """Every ``count`` rows; with ``every``, the last ``count`` rows at each ``every``-th row."""
 
     kind: ClassVar[str] = "count"
     keeps_rows: ClassVar[bool] = True

@@ -1,8 +1,8 @@
-"""Where the time of a row comes from, and who decides the watermark.
+"""Where the event time, the lag and the lateness of a query come from.
 
-Three authorities may name an event time: the statement, the setting ``event_time_field``, the
-source's metadata. The first that does wins; when none does, rows take the clock of their batch. Lag
-and lateness are decided one by one: statement, setting, else 0.
+The event time comes from the first that names one: the statement, the setting ``event_time_field``,
+the source's metadata; if none does, rows take the clock of their batch. Lag and lateness each come
+from the statement, else the setting, else they are 0.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FILE_TIME = "_metadata.file_modification_time"
 
 
 def resolve_watermark(bound: BoundQuery, settings: Settings) -> WatermarkSpec:
-    """Return all that decides the time of a row, the watermark, and which rows are late.
+    """Return what determines the time of a row, the watermark, and which rows are late.
 
     In processing time lag and lateness are 0: the clock is the watermark, and no row can be late.
 
@@ -152,12 +152,12 @@ def _from_metadata(bound: BoundQuery, settings: Settings) -> EventTime | None:
 
 Resolver: TypeAlias = Callable[[BoundQuery, Settings], EventTime | None]
 
-# Who may name an event time, the strongest first.
+# Who may name an event time, in order of precedence.
 AUTHORITIES: tuple[Resolver, ...] = (_from_statement, _from_setting, _from_metadata)
 
 
 def _metadata_column(bound: BoundQuery, settings: Settings) -> tuple[TimeColumn, str] | None:
-    """The column that tells when a row came, and one sentence why it is that one."""
+    """The column with the time of a row's arrival, and a sentence saying why it is that one."""
     if settings.event_time_metadata == "file":
         column = TimeColumn(
             sql=_FILE_TIME, text=_FILE_TIME, kind=TimeKind.TIMESTAMP, type="TIMESTAMP"
@@ -178,7 +178,7 @@ def _metadata_column(bound: BoundQuery, settings: Settings) -> tuple[TimeColumn,
 
 
 def _metadata_time(column: Column | None) -> TimeColumn:
-    assert column is not None, "a metadata column is looked up by a name that is there"
+    assert column is not None, "metadata columns are looked up by existing names"
     return TimeColumn(
         sql=quoted(column.name),
         text=column.name,
@@ -188,11 +188,11 @@ def _metadata_time(column: Column | None) -> TimeColumn:
 
 
 def _with_fallback(event_time: EventTime, bound: BoundQuery, settings: Settings) -> EventTime:
-    """Add the metadata's time for rows without an event time, where asked for."""
+    """Add the metadata's time for rows without an event time, if asked for."""
     if settings.null_event_time != "fallback" or event_time.authority is Authority.METADATA:
         return event_time
     found = _metadata_column(bound, settings)
-    # The unit is that of the event time; a number in the metadata has none, and none is guessed.
+    # The unit is that of the event time; a number in the metadata has none, so it is not used.
     if found is None or time_problem(found[0], None) is not None:
         return event_time
     return replace(event_time, fallback_sql=event_time_sql(found[0].sql, found[0].kind, None))
@@ -241,17 +241,20 @@ def _made_of(column: TimeColumn, unit: str | None, authority: Authority, why: st
 
 
 def time_problem(column: TimeColumn, unit: str | None) -> tuple[str, str] | None:
-    """What keeps a column from being an event time, and the mend; None when it can be one."""
+    """Return why a column cannot be an event time, and what to do; None if it can."""
     if column.kind.needs_unit and unit is None:
         return (
             f"event time {column.text} is a number ({column.type}), and its unit is not guessed",
             'Say what it counts since 1970: event_time_unit = "ms" (or "s", "us", "ns").',
         )
     if unit is not None and unit not in EVENT_TIME_UNITS:
-        return f'event_time_unit = "{unit}" is no unit', 'The units are "s", "ms", "us" and "ns".'
+        return (
+            f'event_time_unit = "{unit}" is not a unit',
+            'The units are "s", "ms", "us" and "ns".',
+        )
     if column.kind is TimeKind.OTHER:
         return (
-            f"event time {column.text} is {column.type}, which is no time",
+            f"event time {column.text} is {column.type}, which is not a time",
             "An event time is a TIMESTAMP, a TIMESTAMP_NTZ, a DATE, a STRING that holds one, or a "
             "number with event_time_unit.",
         )

@@ -1,6 +1,6 @@
-"""Rules that guard expressions: one that fails on a row gives NULL and an error, and never raises.
+"""Rules that guard expressions, so that one that fails on a row yields NULL and an error.
 
-With ``error_policy = "fail"`` nothing is guarded: then an error of Spark stops the query.
+With ``error_policy = "fail"`` nothing is guarded: an error in Spark stops the query.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def guard_rows(plan: PhysicalPlan, found: Types) -> PhysicalPlan:
         name: guard_argument(sql, types, functions[name], tables) for name, sql in columns.items()
     }
     for name, wanted in filters.items():
-        # Of a value that only filtered aggregates take nothing is computed in other rows.
+        # A value that only filtered aggregates use is computed only in rows that pass a filter.
         if name in guards and None not in wanted:
             taken = [guards[each].safe for each in wanted if each is not None]
             guards[name] = _where_taken(guards[name], taken)
@@ -56,7 +56,7 @@ def guard_rows(plan: PhysicalPlan, found: Types) -> PhysicalPlan:
 
 
 def guard_from_clause(plan: PhysicalPlan, found: Types) -> PhysicalPlan:
-    """Write FROM so that what fails in it is NULL: there is no row yet that could be an error."""
+    """Guard FROM: a failing expression in it is NULL, because there is no row yet to report."""
     del found
     if plan.side_output.error_policy is ErrorPolicy.FAIL:
         return plan
@@ -76,11 +76,11 @@ def guard_results(plan: PhysicalPlan, found: Types) -> PhysicalPlan:
 
 
 def with_result_types(plan: PhysicalPlan, types: Types) -> PhysicalPlan:
-    """Return the plan with its expressions over closed windows guarded anew.
+    """Return the plan with the expressions over closed windows guarded for known types.
 
     Args:
         plan: the plan.
-        types: the types of the names that such expressions use: ``_k0``, ``_a0``, ``_x0``.
+        types: the types of the names in these expressions: ``_k0``, ``_a0``, ``_x0``.
     """
     if plan.side_output.error_policy is ErrorPolicy.FAIL:
         return plan
@@ -100,7 +100,7 @@ def _guards(guarded: Guarded, text: str) -> bool:
 
 
 def _where_taken(guarded: Guarded, conditions: list[str]) -> Guarded:
-    """The guard of a value that is computed in rows of which one of the conditions holds."""
+    """Return the guard of a value that is computed only if one of the conditions holds."""
     if guarded.error is None:
         return guarded
     taken = " OR ".join(f"({condition})" for condition in sorted(conditions))
@@ -112,7 +112,7 @@ def _where_taken(guarded: Guarded, conditions: list[str]) -> Guarded:
 
 
 def _words(ingest: Ingest) -> dict[str, str]:
-    """What the statement writes for the names that expressions over closed windows use."""
+    """Return the statement's texts for the names used in expressions over closed windows."""
     written = {each.name: each.text for each in ingest.aggregates}
     values: tuple[Key | Argument, ...] = (*ingest.keys, *ingest.arguments)
     written |= {each.name: each.expression.sql for each in values}
@@ -120,10 +120,10 @@ def _words(ingest: Ingest) -> dict[str, str]:
 
 
 def _types(prepare: Prepare, found: Types) -> dict[str, str | None]:
-    """The types of columns by their ``path``, with and without the name of their table.
+    """Return the types of columns by their ``path``, with and without the name of their table.
 
-    Behind a WITH clause or a subquery the names may mean other things: there only what Spark
-    ``found`` is known.
+    After a WITH clause or a subquery, names may mean other columns, so only the types that Spark
+    ``found`` count.
     """
     told = {path(name): kind for name, kind in found.items()}
     if prepare.from_clause.hides_sources:
@@ -139,5 +139,5 @@ def _types(prepare: Prepare, found: Types) -> dict[str, str | None]:
 
 
 def _tables(prepare: Prepare) -> dict[str, dict[str, str]]:
-    """The columns of the stream and the tables: name to type, by the relation's name."""
+    """Return the types of the columns of stream and tables, by relation and name."""
     return {each.name: {c.name: c.type for c in each.columns or ()} for each in prepare.relations}

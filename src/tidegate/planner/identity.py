@@ -11,14 +11,14 @@ from tidegate.plan.stages import IngestPartials, IngestRows
 from tidegate.plan.windows import Window
 from tidegate.time import TimeUnit, format_duration
 
-# The version of what a checkpoint holds; a change of it makes older checkpoints unreadable.
+# The version of the checkpoint format; raising it makes older checkpoints unreadable.
 FORMAT_VERSION = "1"
 
 
 def state_fingerprint(plan: PhysicalPlan) -> dict[str, str]:
-    """Return all that shapes the state of a plan; plans that share a checkpoint have it equal.
+    """Return what shapes the state of a plan; plans that share a checkpoint must agree in it.
 
-    Lag, lateness, WHERE, HAVING, projection, ORDER BY and LIMIT are not in it, so they may change.
+    Lag, lateness, WHERE, HAVING, projection, ORDER BY and LIMIT are not part of it and may change.
     """
     ingest, spec = plan.ingest, plan.watermark
     match ingest:
@@ -39,7 +39,7 @@ def state_fingerprint(plan: PhysicalPlan) -> dict[str, str]:
 
 
 def _window_identity(window: Window) -> str:
-    """A window's kind and parameters; 60 seconds and 1 minute are spelled alike."""
+    """Return a window's kind and parameters; 60 seconds and 1 minute give the same text."""
     words = [window.kind]
     unit: TimeUnit | None = getattr(window, "time_unit", None)
     for field in fields(window):
