@@ -98,7 +98,7 @@ WRONG = [
     (start(trigger=""), "trigger: '' is not a duration", 'trigger="1s"'),
     (start(trigger=5), "trigger is 5, it must be text with a unit", 'trigger="1s"'),
     (start(trigger="-1s"), "is negative", 'trigger="1s"'),
-    (start(trigger="999999999999999999d"), "which is too long", 'trigger="1s"'),
+    (start(trigger="999999999999999999d"), "is too long", 'trigger="1s"'),
     (start(once="yes"), "once is 'yes'", "Give once=True or once=False."),
     (start(name=5), "name is 5, it must be text", 'name="flights"'),
     (start(name=""), "name is empty", 'name="flights"'),
@@ -189,3 +189,50 @@ def test_a_path_may_be_text_or_of_pathlib(tmp_path):
     file = tmp_path / "a.case"
     file.write_text(f"case: one\n\nstream clicks\n  v INT\n\nquery\n  {SQL}\n\nerror\n  x\n")
     assert read_cases(str(file)) == read_cases(file)
+
+
+def test_what_only_spark_can_tell_of_a_folder_is_told_in_a_line(spark, tmp_path):
+    (tmp_path / "in").mkdir()
+    stream = spark.readStream.schema(CLICKS).json(str(tmp_path / "in"))
+    ready = tg.sql(SQL, clicks=stream, settings={"event_time_field": "ts"})
+    good = {"sink": tmp_path / "out", "checkpoint": tmp_path / "checkpoint"}
+    for name, path, what in (
+        ("sink", "nosuch://x/out", "sink='nosuch://x/out': Spark does not reach it: No FileSystem"),
+        ("late", "s3a://bucket/out", "late='s3a://bucket/out': Spark does not reach it: Class"),
+        ("checkpoint", "nosuch://x", "checkpoint='nosuch://x': Spark does not reach it"),
+        ("checkpoint", "/proc/nowhere/x", "the query did not start: Mkdirs failed to create"),
+    ):
+        with pytest.raises(tg.TidegateError) as caught:
+            ready.start(**(good | {name: path}))
+        assert str(caught.value).startswith(what)
+        assert "\tat " not in str(caught.value)
+        assert os.listdir(tmp_path) == ["in"]
+
+
+def test_a_query_runs_with_paths_of_pathlib(spark, tmp_path):
+    (tmp_path / "in").mkdir()
+    rows = [f'{{"ts": "2026-01-01T10:00:{second}Z"}}\n' for second in ("01", "15")]
+    (tmp_path / "in" / "rows.json").write_text("".join(rows))
+    stream = spark.readStream.schema(CLICKS).json(str(tmp_path / "in"))
+    ready = tg.sql(SQL, clicks=stream, settings={"event_time_field": "ts"})
+    folders = {name: tmp_path / name for name in ("sink", "checkpoint", "late", "errors")}
+    run = ready.start(**folders, once=True)
+    assert run.await_termination(timeout=0) in (True, False)
+    run.await_termination()
+    assert [row.n for row in spark.read.parquet(str(tmp_path / "sink")).collect()] == [1]
+
+
+def test_a_sink_that_cannot_be_written_is_told_in_a_line(spark, tmp_path):
+    (tmp_path / "in").mkdir()
+    rows = [f'{{"ts": "2026-01-01T10:00:{second}Z"}}\n' for second in ("01", "15")]
+    (tmp_path / "in" / "rows.json").write_text("".join(rows))
+    stream = spark.readStream.schema(CLICKS).json(str(tmp_path / "in"))
+    ready = tg.sql(SQL, clicks=stream, settings={"event_time_field": "ts"})
+    run = ready.start(sink="/proc/nowhere/out", checkpoint=tmp_path / "checkpoint", once=True)
+    with pytest.raises(tg.ExecutionError) as caught:
+        run.await_termination()
+    first, *rest = str(caught.value).splitlines()
+    assert first.startswith(
+        "the query stopped in a batch: Mkdirs failed to create file:/proc/nowhere/out/emit_epoch=0"
+    )
+    assert len(rest) == 2

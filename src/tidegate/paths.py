@@ -98,3 +98,10 @@ def obstacle(folder: Path) -> tuple[str, str] | None:
     if not os.access(place, os.W_OK | os.X_OK):
         return f"{place} cannot be written", "Allow writing to it, or name another folder."
     return None
+
+
+def why_unreadable(error: OSError | UnicodeDecodeError) -> str:
+    """Return why a file of text cannot be read, in a few words."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"byte {error.start} is not UTF-8"
+    return (error.strerror or str(error)).lower()

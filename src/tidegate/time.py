@@ -21,6 +21,8 @@ DURATION_UNITS: dict[str, int] = {
     "d": 86_400 * MICROS_PER_SECOND,
 }
 
+LONGEST_US = 2**63 - 1
+
 _DURATION = re.compile(r"\s*([+-]?\d+)\s*([A-Za-z]+)\s*")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -66,7 +68,7 @@ def parse_duration(text: str) -> int:
 
     Raises:
         ValueError: the text is not an integer followed by one of ``us ms s m h d``, or it is
-            negative.
+            negative or longer than a BIGINT of microseconds.
     """
     match = _DURATION.fullmatch(text)
     if match is None or match[2] not in DURATION_UNITS:
@@ -76,7 +78,10 @@ def parse_duration(text: str) -> int:
         )
     if int(match[1]) < 0:
         raise ValueError(f"{text!r} is negative: a duration is 0 or more")
-    return int(match[1]) * DURATION_UNITS[match[2]]
+    micros = int(match[1]) * DURATION_UNITS[match[2]]
+    if micros > LONGEST_US:
+        raise ValueError(f"{text!r} is too long: the longest duration is 292,000 years")
+    return micros
 
 
 def format_duration(micros: int) -> str:

@@ -34,6 +34,8 @@ format = "console"
 
 @pytest.fixture
 def pipeline(tmp_path):
+    (tmp_path / "in").mkdir()
+
     def write(old="", new=""):
         assert old in PIPELINE
         file = tmp_path / "pipeline.toml"

@@ -88,3 +88,27 @@ def test_the_makefile_can_ask_whether_there_is_a_java(machine, capsys):
 def test_the_makefile_can_ask_without_spark():
     code = "import sys, tidegate.spark.java; sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_spark_starts_java_without_the_module_that_it_warns_of(machine, monkeypatch):
+    home = machine("new", "21")
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    with java.quiet_java():
+        program = Path(os.environ["JAVA_HOME"], "bin", "java")
+        answer = subprocess.run(
+            [program, "-Dname=two words", "--add-modules=jdk.incubator.vector", "Main"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    assert answer.stdout.splitlines() == ["-Dname=two words", "Main"]
+    assert os.environ["JAVA_HOME"] == str(home)
+
+
+def test_where_no_program_can_be_written_java_starts_as_it_is(machine, monkeypatch, tmp_path):
+    home = machine("new", "21")
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    with java.quiet_java():
+        assert os.environ["JAVA_HOME"] == str(home)

@@ -26,7 +26,7 @@ from oracle.adapter import OracleEngine
 from tidegate.api.query import Query
 from tidegate.cases import COUNTERS, parse_cases, run_case
 from tidegate.cases.blocks import BLOCKS
-from tidegate.cli import COMMANDS
+from tidegate.cli import COMMANDS, main
 from tidegate.config.model import (
     PipelineSection,
     SettingsSection,
@@ -38,7 +38,7 @@ from tidegate.config.model import (
 from tidegate.engine.faults import FAULT_POINTS
 from tidegate.engine.rows.prepare import Fate
 from tidegate.engine.side_output.records import REASONS
-from tidegate.errors import TidegateError
+from tidegate.errors import QueryError, TidegateError
 from tidegate.frontend.binding.bind import bind
 from tidegate.frontend.grammar.dialect import STREAM_WINDOWS, TIME_WINDOWS
 from tidegate.frontend.reading.parse import parse
@@ -181,9 +181,10 @@ def test_every_command_and_option_is_documented(command):
 
 
 def test_cli_md_names_only_existing_options():
-    known = {name for command in COMMANDS for each in command.params for name in each.opts}
+    commands = (main, *COMMANDS)
+    known = {name for command in commands for each in command.params for name in each.opts}
     told = set(re.findall(r"(?<![\w-])--[a-z]+", page("cli.md")))
-    assert told <= known | {"--help", "--version"}
+    assert told <= known | {"--help"}
 
 
 def test_every_window_and_every_function_of_windows_is_in_the_reference():
@@ -217,6 +218,19 @@ def test_the_refusals_of_the_reference_have_their_messages(statement, message):
     with pytest.raises(TidegateError) as refused:
         plan_query(bind(parse(statement), RELATIONS, Settings()), Settings())
     assert str(refused.value).split("\n")[0].partition(": ")[2] == message
+
+
+FOREIGN = first_cells(section("sql.md", "Coming from other systems"))[1:]
+
+
+@pytest.mark.parametrize("row", FOREIGN, ids=lambda row: row[0][:60])
+def test_what_other_systems_write_is_refused_and_what_we_write_for_it_can_be_planned(row):
+    theirs, ours = (f"SELECT count(*) AS n {cell.split('`')[1]}" for cell in row[:2])
+    settings = Settings(event_time_field="ts")
+    with pytest.raises(QueryError) as refused:
+        bind(parse(theirs), RELATIONS, settings)
+    assert "Write " in refused.value.mend
+    plan_query(bind(parse(ours), RELATIONS, settings), settings)
 
 
 @pytest.mark.parametrize("name", FAULT_POINTS)

@@ -76,7 +76,7 @@ WINDOWS = [
     ("«tumblngwindow('ss', 10)»", "Did you mean tumblingwindow?"),
     ("«slidngwindow('ss', 10)» OVER (WHEN v > 1)", "Did you mean slidingwindow?"),
     ("«window(ts, '10 seconds')»", "Spark's own window"),
-    ("«session_window(ts, '10 seconds')»", "Write sessionwindow('ss', 30)"),
+    ("«session_window(ts, '10 seconds')»", "Write SESSION(ts, INTERVAL '10' SECOND)"),
 ]
 
 CLAUSES = [

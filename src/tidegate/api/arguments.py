@@ -18,6 +18,7 @@ from tidegate.errors import ConfigError
 from tidegate.names import listed, suggestion
 from tidegate.paths import StrPath, local_path, misspelt_scheme, obstacle, path_text, scheme_of
 from tidegate.plan.settings import Settings
+from tidegate.spark.files import unreachable
 from tidegate.time import parse_duration
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ _MEND_FRAMES = 'Write e.g. clicks=spark.readStream..., or a schema: clicks="ts T
 _SPARK_INTERVAL = re.compile(
     r"\s*(\d+\s+(micro|milli)?(second|minute|hour|day|week)s?\s*)+", re.IGNORECASE
 )
-_LONGEST_US = 2**63 - 1
 
 
 def statement_text(value: object) -> str:
@@ -175,11 +175,9 @@ def trigger(value: object) -> str | None:
     if _SPARK_INTERVAL.fullmatch(value):
         return value
     try:
-        micros = parse_duration(value)
+        parse_duration(value)
     except ValueError as error:
         raise ConfigError(f"trigger: {error}\n\n{example}") from None
-    if micros > _LONGEST_US:
-        raise ConfigError(f"trigger is {value}, which is too long\n\n{example}")
     return value
 
 
@@ -274,3 +272,18 @@ def _check_folder(path: str, name: str, *, local: bool) -> None:
     if wrong is not None:
         what, mend = wrong
         raise ConfigError(f"{name}={path!r}: {what}\n\n{mend}")
+
+
+def check_reachable(session: SparkSession, places: Mapping[str, Sink | str]) -> None:
+    """Refuse a folder of which Spark has no file system; sinks that are no folders pass."""
+    for name, place in places.items():
+        path = str(place.path) if isinstance(place, FileSink) else place
+        if not isinstance(path, str) or scheme_of(path) in (None, "file"):
+            continue
+        reason = unreachable(session, path)
+        if reason is not None:
+            raise ConfigError(
+                f"{name}={path!r}: Spark does not reach it: {reason}\n\n"
+                "Correct the scheme, or start Spark with the package that brings its file system "
+                "(spark.jars.packages)."
+            )

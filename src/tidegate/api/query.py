@@ -197,6 +197,8 @@ class Query:
             name=arguments.query_name(name),
             on_batch=arguments.function(on_batch, "on_batch", "report"),
         )
+        if session is not None:
+            arguments.check_reachable(session, {"checkpoint": launch.checkpoint, **sinks})
         stream = self.given.streams.get(self.physical.prepare.source.name)
         if stream is None or isinstance(stream, str) or not stream.isStreaming:
             raise ConfigError(

@@ -30,6 +30,7 @@ from tidegate.cases.model import (
 from tidegate.cases.parse import read_cases
 from tidegate.cases.values import show_value
 from tidegate.errors import TidegateError
+from tidegate.spark.failures import reason_of
 from tidegate.time import to_datetime
 
 Row: TypeAlias = tuple[object, ...]
@@ -117,8 +118,9 @@ def run_files(
 ) -> int:
     """Run the cases of files, print a line for each and a summary; return the number of failures.
 
-    A file that cannot be read counts as one failure. Without a factory, cases run on local Spark,
-    started with the first case.
+    A file that cannot be read counts as one failure, and so does a case that stops with any error;
+    the other cases still run. Without a factory, cases run on local Spark, started with the first
+    case.
     """
     colours = sys.stdout.isatty()
     passed = failed = 0
@@ -131,7 +133,7 @@ def run_files(
             continue
         for case in cases:
             factory = factory or _local_spark()
-            result = run_case(case, factory)
+            result = _result(case, factory)
             if result.passed:
                 passed += 1
                 echo(f"ok   {case.name}")
@@ -140,6 +142,15 @@ def run_files(
                 echo(f"FAIL {case.name}\n{_indent(result.text(colours=colours))}")
     echo(f"{passed} passed, {failed} failed")
     return failed
+
+
+def _result(case: Case, factory: EngineFactory) -> CaseResult:
+    """Return what came of a case; whatever it stopped with is its failure, not that of the run."""
+    try:
+        return run_case(case, factory)
+    except Exception as error:
+        lines = f"{case.path}, line {case.line}: the case stopped with an error", reason_of(error)
+        return CaseResult(case=case, lines=lines)
 
 
 def _local_spark() -> EngineFactory:

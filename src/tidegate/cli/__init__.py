@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import logging
+import os
 import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 
 import click
@@ -16,9 +22,12 @@ from tidegate.errors import TidegateError
 
 COMMANDS = (check, explain, run, sql, test, demo)
 
+# Read by spark/log4j2.properties.
+LOG_LEVEL = "TIDEGATE_SPARK_LOG"
+
 
 class Tidegate(click.Group):
-    """The commands in their order; what a user can mend ends in a message and exit code 1."""
+    """The commands in their order. A failure ends in one message and exit code 1."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [command.name for command in COMMANDS if command.name]
@@ -26,28 +35,54 @@ class Tidegate(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
-        except TidegateError as error:
-            click.echo(str(error), err=True)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
         except Exception as error:
-            said = _said_by_spark(error)
-            if said is None:
-                raise
-            click.echo(said, err=True)
+            if isinstance(error, OSError) and error.errno == errno.EPIPE:
+                raise  # the reader of our output is gone, which click handles
+            if ctx.params.get("verbose"):
+                traceback.print_exception(error)
+            click.echo(_message(error), err=True)
         sys.exit(1)
 
 
-def _said_by_spark(error: Exception) -> str | None:
-    """Return the message of an error of Spark's without its traces; None for any other error."""
-    if not type(error).__module__.startswith(("pyspark.errors", "py4j")):
-        return None
-    message = str(error).partition("JVM stacktrace:")[0].partition("\n\tat ")[0]
-    return f"Spark: {message.strip()}"
+def _message(error: Exception) -> str:
+    """Return what a user is told of an error."""
+    if isinstance(error, TidegateError):
+        return str(error)
+    from tidegate.spark.failures import is_of_spark, reason_of
+
+    if is_of_spark(error):
+        return f"Spark: {reason_of(error)}"
+    return (
+        f"tidegate itself failed: {reason_of(error)}\n\n"
+        "This is a bug. Run the command with tidegate --verbose .. and report what it prints."
+    )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the logs of Spark and of its connection to Python away; errors are told in a line."""
+    log, before = logging.getLogger("py4j"), os.environ.get(LOG_LEVEL)
+    level = log.level
+    log.setLevel(logging.CRITICAL + 1)
+    os.environ[LOG_LEVEL] = before or "off"
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+        if before is None:
+            del os.environ[LOG_LEVEL]
 
 
 @click.group(cls=Tidegate, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--verbose", is_flag=True, help="Show stack traces, and what Spark logs.")
 @click.version_option(version("tidegate"), prog_name="tidegate")
-def main() -> None:
+@click.pass_context
+def main(ctx: click.Context, verbose: bool) -> None:
     """Streaming window SQL for Apache Spark."""
+    if not verbose:
+        ctx.with_resource(_quiet())
 
 
 for _command in COMMANDS:

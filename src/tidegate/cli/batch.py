@@ -10,6 +10,7 @@ from tidegate.api.query import sql
 from tidegate.cli.planning import named, relations_from_words, settings_from_words
 from tidegate.cli.query import format_of
 from tidegate.cli.tables import print_frame
+from tidegate.config import missing_input
 from tidegate.connectors.sources import read_table
 from tidegate.errors import ConfigError
 from tidegate.frontend.reading.parse import parse
@@ -37,7 +38,15 @@ def run_batch(batch: Batch, *, output: str, most_rows: int) -> None:
     """
     settings = settings_from_words(batch.settings)
     names = list(dict.fromkeys(stream.sql for stream in parse(batch.statement).streams))
+    if not names:
+        raise ConfigError(
+            "the statement reads no stream or table\n\nName one in FROM, and its files by --input."
+        )
     sources = _sources(batch, names)
+    for source in sources.values():
+        wrong = missing_input(source.path or "")
+        if wrong is not None:
+            raise ConfigError(f"--input {source.path}: {wrong[0]}\n\n{wrong[1]}")
     spark = local_session()
     frames = {name: read_table(spark, source) for name, source in sources.items()}
     stream, *tables = names

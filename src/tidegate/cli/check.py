@@ -56,8 +56,14 @@ def check(
     settings: tuple[str, ...],
     with_spark: bool,
 ) -> None:
-    """Check a pipeline FILE (TOML), a file of SQL, or a statement."""
-    plans = _planned(file, sql, schemas, settings)
+    """Check a pipeline FILE (TOML), a file of SQL, or a statement.
+
+    Of a pipeline also whether its sources are there, and whether its folders can be written.
+    """
+    from tidegate.cli.planning import unready
+
+    plans, errors = _plans(file, sql, schemas, settings)
+    _end_with(errors + [str(error) for error in unready(plans, file)])
     if with_spark:
         from tidegate.cli.types import wrong_types
 
@@ -93,6 +99,15 @@ def _planned(
     file: Path | None, sql: str | None, schemas: tuple[str, ...], settings: tuple[str, ...]
 ) -> list[Planned]:
     """Return the plans; when one fails, print all that is wrong and end with exit code 1."""
+    plans, errors = _plans(file, sql, schemas, settings)
+    _end_with(errors)
+    return plans
+
+
+def _plans(
+    file: Path | None, sql: str | None, schemas: tuple[str, ...], settings: tuple[str, ...]
+) -> tuple[list[Planned], list[str]]:
+    """Return the plans, and what is wrong with the statements that have none."""
     from tidegate.cli.planning import Asked, plan_asked
 
     plans, errors = [], []
@@ -101,8 +116,7 @@ def _planned(
             errors.append(str(answer))
         else:
             plans.append(answer)
-    _end_with(errors)
-    return plans
+    return plans, errors
 
 
 def _end_with(errors: list[str]) -> None:

@@ -10,16 +10,17 @@ from contextlib import contextmanager, suppress
 from enum import Enum
 from types import FrameType
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.api.query import sql
-from tidegate.cli.planning import in_file, plan_transform
+from tidegate.cli.planning import at_source, in_file, plan_transform, unrunnable
 from tidegate.cli.progress import Progress
+from tidegate.config import check_places
 from tidegate.connectors.protocol import Sink
 from tidegate.connectors.sinks import make_sink
 from tidegate.connectors.sources import read_stream, read_table
 from tidegate.engine.stream import Run
-from tidegate.errors import TidegateError
+from tidegate.errors import ConfigError, ExecutionError, TidegateError
 from tidegate.plan.pipeline import PipelineConfig, TransformConfig
 from tidegate.plan.side_output import KINDS
 from tidegate.spark.session import local_session
@@ -43,25 +44,35 @@ def run_pipeline(
     Raises:
         TidegateError: something is wrong with the pipeline, or one of its queries failed.
     """
+    check_places(config)
     for transform in config.transforms.values():
-        plan_transform(config, transform)
-    with _logging_to(progress):
+        refused = unrunnable(plan_transform(config, transform), config)
+        if refused is not None:
+            raise refused
+    stopping = threading.Event()
+    with _logging_to(progress), _stops_on_signal(stopping):
         spark = local_session(options=config.spark_options)
-        stopping = threading.Event()
         runs: list[Run] = []
-        try:
+        # Again, because a session that starts has put a handler of its own in the place of ours.
+        with _stops_on_signal(stopping), _ends_all(runs):
             for transform in config.transforms.values():
-                runs.append(_start(spark, config, transform, progress, once=once))
-            with _stops_on_signal(stopping):
-                _watch(runs, stopping)
+                if not stopping.is_set():
+                    runs.append(_start(spark, config, transform, progress, once=once))
+            _watch(runs, stopping)
             for run in runs:
                 run.stop(flush=ending is Ending.FLUSH, drain=ending is Ending.DRAIN)
-        except BaseException:
-            # One query failed: the others end too, and keep their state; its own error is told.
-            for run in runs:
-                with suppress(TidegateError):
-                    run.stop()
-            raise
+
+
+@contextmanager
+def _ends_all(runs: list[Run]) -> Iterator[None]:
+    """When one query fails, end the others too; they keep their state, and its error is told."""
+    try:
+        yield
+    except BaseException:
+        for run in runs:
+            with suppress(TidegateError):
+                run.stop()
+        raise
 
 
 def _start(
@@ -73,12 +84,14 @@ def _start(
     once: bool,
 ) -> Run:
     used = plan_transform(config, transform).logical.query
+    stream = _open(spark, config, used.source.name)
+    tables = {table.name: _open(spark, config, table.name) for table in used.tables}
     try:
         query = sql(
             transform.sql,
             settings=transform.settings,
-            streams={used.source.name: read_stream(spark, config.sources[used.source.name])},
-            tables={t.name: read_table(spark, config.sources[t.name]) for t in used.tables},
+            streams={used.source.name: stream},
+            tables=tables,
             origin=transform.origin,
         )
         return query.start(
@@ -92,6 +105,14 @@ def _start(
         )
     except TidegateError as error:
         raise in_file(error, config, transform) from None
+
+
+def _open(spark: SparkSession, config: PipelineConfig, name: str) -> DataFrame:
+    source = config.sources[name]
+    try:
+        return read_stream(spark, source) if source.streaming else read_table(spark, source)
+    except ConfigError as error:
+        raise at_source(error, config, source) from None
 
 
 def _results_sink(config: PipelineConfig, transform: TransformConfig) -> Sink:
@@ -111,14 +132,23 @@ def _watch(runs: list[Run], stopping: threading.Event) -> None:
     """Wait until all runs have ended, or one is told to stop; a failed run raises."""
     waiting = list(runs)
     while waiting and not stopping.is_set():
-        waiting = [run for run in waiting if not run.await_termination(timeout=POLL_SECONDS)]
+        waiting = [run for run in waiting if not _has_ended(run)]
+
+
+def _has_ended(run: Run) -> bool:
+    try:
+        return run.await_termination(timeout=POLL_SECONDS)
+    except ExecutionError as error:
+        raise ExecutionError(f"{run.query.name}: {error}") from error
 
 
 @contextmanager
 def _stops_on_signal(stopping: threading.Event) -> Iterator[None]:
-    """Set ``stopping`` on Ctrl-C and SIGTERM instead of ending at once."""
+    """Set ``stopping`` on Ctrl-C and SIGTERM instead of ending at once; a second one ends."""
 
     def stop(number: int, frame: FrameType | None) -> None:
+        if stopping.is_set():
+            raise KeyboardInterrupt
         stopping.set()
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -14,15 +14,17 @@ from tidegate.errors import ConfigError, QueryError, Span, TidegateError
 from tidegate.explain.render import explain_json, explain_text
 from tidegate.frontend.binding.bind import bind
 from tidegate.frontend.reading.parse import parse
+from tidegate.paths import why_unreadable
 from tidegate.plan.logical import LogicalPlan
 from tidegate.plan.physical import PhysicalPlan
-from tidegate.plan.pipeline import PipelineConfig, TransformConfig
+from tidegate.plan.pipeline import PipelineConfig, SourceConfig, TransformConfig
 from tidegate.plan.schema import parse_schema
 from tidegate.plan.settings import Settings
 from tidegate.plan.statement import Relation
 from tidegate.planner.planner import plan_query
+from tidegate.planner.rules import runnable
 
-_SETTING = re.compile(r"(?:.*: )?(\w+) = ")
+_SETTING = re.compile(r"(?:.*: )?(?:(\w+) = |The setting (\w+) is)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +68,7 @@ def plan_asked(asked: Asked) -> Iterator[Planned | TidegateError]:
             raise click.UsageError("--schema and --set go with a statement; a file has its own.")
         yield from plan_pipeline(asked.file)
         return
-    text, origin = (asked.sql, "query") if asked.sql else read_statement(asked.file)
+    text, origin = (asked.sql, "query") if asked.sql is not None else read_statement(asked.file)
     settings = settings_from_words(asked.settings)
     try:
         statement = parse(text, origin)
@@ -124,19 +126,61 @@ def in_file(
         from tidegate.config import explain_at
 
         setting = _SETTING.match(str(error))
-        path = ("transforms", transform.name, setting[1] if setting else "")
+        key = (setting[1] or setting[2]) if setting else ""
+        path = ("transforms", transform.name, key)
         return ConfigError(explain_at(config, path, str(error)))
     return error
+
+
+def unready(plans: Iterable[Planned], file: Path | None) -> Iterator[TidegateError]:
+    """Yield what ``run`` would refuse of statements that can be planned, without Spark."""
+    config = None
+    if file is not None and file.suffix != ".sql":
+        from tidegate.config import check_places, load_config
+
+        config = load_config(file)
+        try:
+            check_places(config)
+        except ConfigError as error:
+            yield error
+    for planned in plans:
+        refused = unrunnable(planned, config)
+        if refused is not None:
+            yield refused
+
+
+def unrunnable(planned: Planned, config: PipelineConfig | None) -> TidegateError | None:
+    """Return why the engine does not run a plan yet, None if it does; ``config`` has its place."""
+    reason = runnable(planned.physical)
+    if reason is None:
+        return None
+    refused = ConfigError(f"{reason.rstrip('.')}\n\nLeave it out.")
+    return refused if config is None else in_file(refused, config, config.transforms[planned.name])
+
+
+def at_source(error: ConfigError, config: PipelineConfig, source: SourceConfig) -> ConfigError:
+    """Return an error of a source or table with its line in the pipeline file."""
+    from tidegate.config import explain_at
+
+    section = "sources" if source.streaming else "tables"
+    message = str(error).removeprefix(f"{section}.{source.name}: ")
+    key = "path"
+    if "format" in message.partition("\n\n")[2] and "Correct the format" in message:
+        key = "format"
+    elif "DDL" in message and source.schema is not None:
+        key = "schema"
+    return ConfigError(explain_at(config, (section, source.name, key), message))
 
 
 def read_statement(file: Path | None) -> tuple[str, str]:
     """Return the text of a file of SQL, and its name for messages."""
     assert file is not None, "checked by the caller"
     try:
-        return file.read_text(encoding="utf-8"), file.name
+        return file.read_text(encoding="utf-8-sig"), file.name
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
-            f"{file}: the file cannot be read: {error}\n\nName a file with one statement in it."
+            f"{file}: the file cannot be read: {why_unreadable(error)}\n\n"
+            "Name a file with one statement in it."
         ) from None
 
 
@@ -145,7 +189,7 @@ def settings_from_words(words: Iterable[str]) -> Settings:
     values: dict[str, object] = {}
     for word in words:
         key, equals, text = word.partition("=")
-        if not equals:
+        if not equals or not key.strip():
             raise click.UsageError(f"--set {word}: write KEY=VALUE, e.g. --set watermark_lag=5m")
         try:
             values[key.strip()] = tomllib.loads(f"value = {text}")["value"]
@@ -177,9 +221,8 @@ def relations_from_words(words: Iterable[str], names: list[str]) -> list[Relatio
             ) from None
         relations.append(Relation(name=name, columns=columns, streaming=place == 0))
     if schemas:
-        raise click.UsageError(
-            f"--schema {next(iter(schemas))}: the statement names {', '.join(names)} only."
-        )
+        known = f"names {', '.join(names)} only" if names else "reads no stream or table"
+        raise click.UsageError(f"--schema {next(iter(schemas))}: the statement {known}.")
     return relations
 
 

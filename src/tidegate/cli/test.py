@@ -9,9 +9,7 @@ import click
 
 
 @click.command()
-@click.argument(
-    "cases", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
-)
+@click.argument("cases", nargs=-1, required=True, type=click.Path(path_type=Path))
 def test(cases: tuple[Path, ...]) -> None:
     """Run the cases in files (.case)."""
     from tidegate.cases import run_files

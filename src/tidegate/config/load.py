@@ -21,6 +21,7 @@ from tidegate.config.model import (
 from tidegate.config.problems import Problem, render_in_file, validation_problems
 from tidegate.config.settings import to_settings
 from tidegate.errors import ConfigError
+from tidegate.paths import why_unreadable
 from tidegate.plan.pipeline import (
     PipelineConfig,
     SideOutputConfig,
@@ -42,14 +43,15 @@ def load_config(path: str | Path) -> PipelineConfig:
     """
     file = Path(path)
     try:
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise ConfigError(
             f"{path}: there is no such file\n\nName a pipeline file, e.g. pipeline.toml."
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
-            f"{path}: the file cannot be read: {error}\n\nA pipeline file is TOML in UTF-8."
+            f"{path}: the file cannot be read: {why_unreadable(error)}\n\n"
+            "A pipeline file is TOML in UTF-8."
         ) from None
     return parse_config(text, file)
 
@@ -171,11 +173,11 @@ def _transform(name: str, section: TransformSection, text: str, file: Path) -> T
 
 def _read_statement(name: str, sql_file: str, text: str, file: Path) -> str:
     try:
-        return (file.resolve().parent / sql_file).read_text(encoding="utf-8")
+        return (file.resolve().parent / sql_file).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         problem = Problem(
             path=("transforms", name, "sql_file"),
-            what=f'sql_file = "{sql_file}": the file cannot be read: {error}',
+            what=f'sql_file = "{sql_file}": the file cannot be read: {why_unreadable(error)}',
             mend="sql_file is from the folder of this file on.",
         )
         raise ConfigError(render_in_file([problem], file.name, text)) from None

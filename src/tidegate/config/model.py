@@ -40,6 +40,12 @@ def _schema(value: object) -> object:
     return value
 
 
+def _not_empty(value: object) -> object:
+    if isinstance(value, str) and not value.strip():
+        raise ValueError("it is empty")
+    return value
+
+
 def _option(value: object) -> object:
     match value:
         case bool():
@@ -63,6 +69,7 @@ Duration = Annotated[int, BeforeValidator(_duration)]
 PositiveDuration = Annotated[int, BeforeValidator(_positive_duration)]
 DurationText = Annotated[str, BeforeValidator(_duration_text)]
 SchemaText = Annotated[str, BeforeValidator(_schema)]
+Text = Annotated[str, BeforeValidator(_not_empty)]
 Options = dict[str, Annotated[str, BeforeValidator(_option)]]
 
 
@@ -149,7 +156,7 @@ class TransformSection(SettingsSection):
 
     sql: str | None = None
     """sql is the statement; long ones go between triple quotes."""
-    sql_file: str | None = None
+    sql_file: Text | None = None
     """sql_file is the file with the statement, e.g. "delays.sql"."""
     side_output: SideOutputSection = SideOutputSection()
     """side_output is a table, e.g. late.sink = "late_rows"."""
@@ -160,7 +167,7 @@ class TableSection(Section):
 
     format: str
     """format is a format of Spark: csv, json, parquet, orc, text, delta, .."""
-    path: str | None = None
+    path: Text | None = None
     """path is a file, a folder or a pattern, from the folder of this file on."""
     ddl: SchemaText | None = Field(None, alias="schema")
     """schema is DDL, e.g. "ts TIMESTAMP, user STRING"."""
@@ -182,7 +189,7 @@ class SinkSection(Section):
     """from is the transform whose results the sink takes."""
     format: str
     """format is parquet, json, csv, orc, or console."""
-    path: str | None = None
+    path: Text | None = None
     """path is the folder of the results, from the folder of this file on."""
     options: Options = {}
     """options is a table of options of the sink: of Spark's writer, or options.rows of console."""
@@ -193,7 +200,7 @@ class PipelineSection(Section):
 
     name: str | None = None
     """name is the name of the pipeline in logs and metrics."""
-    checkpoint: str
+    checkpoint: Text
     """checkpoint is the folder that keeps the state, e.g. checkpoint = "checkpoint"."""
     trigger: DurationText | None = None
     """trigger is the least time between two micro-batches, e.g. "1s"."""

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from tidegate.engine.clock import OffsetLogClock
 from tidegate.engine.stepper import Stepper
 from tidegate.errors import ConfigError, ExecutionError, TidegateError
+from tidegate.spark.failures import reason_of
 from tidegate.spark.files import CheaperFiles
 from tidegate.time import format_time, parse_duration
 
@@ -77,9 +78,12 @@ class Run:
         self._files = CheaperFiles(rows.sparkSession, launch.checkpoint)
         try:
             self.query: StreamingQuery = writer.start()
-        except BaseException:
+        except Exception as error:
             self._files.restore()
-            raise
+            raise ExecutionError(
+                f"the query did not start: {reason_of(error)}\n\n"
+                f"Mend that; nothing has been read. Its checkpoint is {launch.checkpoint}."
+            ) from error
 
     @property
     def watermark(self) -> str | None:
@@ -157,7 +161,7 @@ class Run:
         except PySparkException as error:
             self._raise_failure()
             if not self._stopping.is_set():
-                raise ExecutionError(_short(error)) from error
+                raise ExecutionError(f"the query stopped: {reason_of(error)}") from error
             return True
         finally:
             if not self.query.isActive:
@@ -209,8 +213,9 @@ class Run:
         if isinstance(failure, TidegateError):
             raise failure
         raise ExecutionError(
-            f"the query stopped in a batch: {_short(failure)}\n\nThe batch is run again when the "
-            "query is started again; nothing of it is in the results."
+            f"the query stopped in a batch: {reason_of(failure)}\n\n"
+            "The batch is run again when the query is started again; nothing of it is in the "
+            "results."
         ) from failure
 
 
@@ -248,8 +253,3 @@ def _interval(trigger: str | None) -> str:
         return f"{parse_duration(trigger) // 1000} milliseconds"
     except ValueError:
         return trigger
-
-
-def _short(error: Exception) -> str:
-    """The first lines of a message of Spark, without the Java stack."""
-    return str(error).split("\n\tat ")[0].split("JVM stacktrace:")[0].strip()

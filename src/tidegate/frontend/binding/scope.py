@@ -10,6 +10,7 @@ from sqlglot.errors import ParseError
 
 from tidegate.errors import Span
 from tidegate.frontend.grammar.nodes import span_of
+from tidegate.frontend.reading.foreign import FOREIGN_NAMES
 from tidegate.frontend.refusal import Refusal
 from tidegate.names import listed, path, quoted, suggestion
 from tidegate.plan.statement import Column, Relation
@@ -221,7 +222,8 @@ def _no_column(node: exp.Column, name: str, known: list[str], place: str) -> Ref
     return Refusal(
         f"there is no column {name} in {place}",
         span_of(node),
-        suggestion(name, known, otherwise=f"The columns are {listed(known)}."),
+        FOREIGN_NAMES.get(name.lower())
+        or suggestion(name, known, otherwise=f"The columns are {listed(known)}."),
     )
 
 

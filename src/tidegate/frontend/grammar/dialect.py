@@ -6,6 +6,7 @@ with, and every node learns where it stands.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -28,6 +29,9 @@ from tidegate.frontend.grammar.nodes import (
     span_of,
 )
 from tidegate.frontend.refusal import Refusal
+
+# sqlglot warns of JSON paths that it cannot read; whether they are right is for Spark to say.
+logging.getLogger("sqlglot").addHandler(logging.NullHandler())
 
 # The window functions of StreamDialect, and those that users know from Flink and Calcite.
 STREAM_WINDOWS = (
@@ -147,6 +151,12 @@ class StreamParser(MarkingParser):
                 else:
                     column.replace(variable)
         return node
+
+    def _parse_function_call(self, *args: Any, **kwargs: Any) -> exp.Expr | None:  # noqa: ANN401
+        call = super()._parse_function_call(*args, **kwargs)
+        if isinstance(call, exp.Anonymous):
+            _refuse_arguments(call)
+        return call
 
     def _parse_query_modifiers(self, this: Any) -> Any:  # noqa: ANN401
         this = super()._parse_query_modifiers(this)
@@ -306,6 +316,29 @@ class StreamParser(MarkingParser):
     def _peek(self, ahead: int) -> Token:
         index = self._index + ahead
         return self._tokens[index] if index < len(self._tokens) else self._tokens[-1]
+
+
+def _refuse_arguments(call: exp.Anonymous) -> None:
+    """Refuse arguments that sqlglot takes and Spark does not: names, and clauses of a SELECT."""
+    name = call.name.lower()
+    is_window = name in (*STREAM_WINDOWS, *TIME_WINDOWS)
+    for argument in call.expressions:
+        is_clause = is_window and isinstance(argument, (exp.HavingMax, exp.Limit, exp.Order))
+        if is_clause or (name != "struct" and _has_name(argument)):
+            raise Refusal(
+                f"an argument of {call.name} is an expression and nothing else",
+                span_of(argument),
+                "Leave out what follows the expression: AS, ORDER BY, LIMIT or HAVING.",
+            )
+
+
+def _has_name(node: exp.Expr) -> bool:
+    """Whether there is an AS in an expression, but for those of structs and of subqueries."""
+    if isinstance(node, (exp.Alias, exp.Aliases)):
+        return True
+    if isinstance(node, (exp.Query, exp.Tuple, exp.Anonymous)):
+        return False
+    return any(_has_name(child) for child in node.iter_expressions())
 
 
 class StreamDialect(Spark):

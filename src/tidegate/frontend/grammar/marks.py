@@ -75,9 +75,12 @@ class MarkingParser(SparkParser):
 
     def raise_error(self, message: str, token: Token | None = None) -> None:
         """Raise at once, with the place of the token that does not fit."""
-        place = token or self._curr or self._prev
-        start, end = (place.start, place.end + 1) if place else (0, len(self.sql))
-        raise SyntaxRefusal(message, Span(start, end))
+        raise SyntaxRefusal(message, self.place(token))
+
+    def place(self, token: Token | None = None) -> Span:
+        """Return where a token stands, or else the token that the parser has come to."""
+        token = token or self._curr or self._prev
+        return Span(token.start, token.end + 1) if token else Span(0, len(self.sql))
 
     def expression(
         self, instance: Node, token: Token | None = None, comments: list[str] | None = None

@@ -7,8 +7,9 @@ to Spark what its author wrote, whatever sqlglot makes of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from sqlglot import Token, TokenType, exp
 from sqlglot.errors import ParseError, TokenError
@@ -23,6 +24,7 @@ from tidegate.plan.statement import Expression
 
 _OPENING = {TokenType.L_PAREN: "(", TokenType.L_BRACKET: "[", TokenType.L_BRACE: "{"}
 _CLOSING = {TokenType.R_PAREN: "(", TokenType.R_BRACKET: "[", TokenType.R_BRACE: "{"}
+_NO_NAMES = (TokenType.R_PAREN, TokenType.COMMA, TokenType.FROM, TokenType.ALIAS)
 _ATOM = re.compile(r"\w+|`[^`]+`|\w+\([^()]*\)")
 
 # Returns the text that stands for a node, or None to look into its children.
@@ -154,8 +156,9 @@ def _replacements(node: exp.Expr, replace: Replace) -> Iterator[tuple[Span, str]
 def _grammatical(
     text: str, parse: Callable[[StreamParser], list[exp.Expr | None]]
 ) -> list[exp.Expr | None]:
+    parser = StreamParser(dialect=StreamDialect)
     try:
-        return parse(StreamParser(dialect=StreamDialect))
+        return parse(parser)
     except SyntaxRefusal as error:
         raise _syntax(text, error.message, error.span) from None
     except ParseError as error:
@@ -172,6 +175,15 @@ def _grammatical(
             Span(0, len(text)),
             "Split it with WITH name AS (SELECT ..).",
         ) from None
+    except (Refusal, AssertionError):
+        raise
+    except Exception as error:
+        # sqlglot fails in other ways too on text that is no SQL: where it stopped is the place.
+        raise _syntax(text, "the parser cannot go on", parser.place()) from error
+
+
+# What sqlglot says of its own classes, in words for a user.
+_SYNTAX = {"required keyword": "something is missing after it", "invalid expression": ""}
 
 
 def _syntax(text: str, message: str, span: Span) -> Refusal:
@@ -179,8 +191,11 @@ def _syntax(text: str, message: str, span: Span) -> Refusal:
     where = f"{found!r} is not understood here" if found else "the statement ends too early"
     detail = message.strip().rstrip(".")
     detail = detail if detail[1:2].isupper() else detail[:1].lower() + detail[1:]
+    for start, better in _SYNTAX.items():
+        if detail.lower().startswith(start):
+            detail = better
     return Refusal(
-        f"{where}: {detail}",
+        f"{where}: {detail}" if detail else where,
         span,
         "The grammar is [WITH ..] SELECT .. FROM stream [JOIN table ..] [WHERE ..] "
         "GROUP BY window, keys [HAVING ..] [WINDOW ..] [ON ..] [WATERMARK (..)] "
@@ -194,6 +209,7 @@ def _tokenize(text: str) -> tuple[Token, ...]:
     except TokenError as error:
         raise _unclosed(text, error) from None
     _check_brackets(text, tokens)
+    _check_names(tokens)
     return tokens
 
 
@@ -207,6 +223,19 @@ def _unclosed(text: str, error: TokenError) -> Refusal:
         Span(place.start() if place else start, len(text)),
         "Close the string, name or comment.",
     )
+
+
+def _check_names(tokens: Sequence[Token]) -> None:
+    """Refuse an AS without a name; sqlglot reads past it."""
+    for token, follows in zip_longest(tokens, tokens[1:]):
+        if token.token_type == TokenType.ALIAS and (
+            follows is None or follows.token_type in _NO_NAMES
+        ):
+            raise Refusal(
+                f"{token.text} has no name after it",
+                Span(token.start, token.end + 1),
+                "Write a name after it, or leave it out.",
+            )
 
 
 def _check_brackets(text: str, tokens: tuple[Token, ...]) -> None:

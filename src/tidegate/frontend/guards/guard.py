@@ -37,6 +37,7 @@ from tidegate.frontend.guards.parts import Part, all_faults
 from tidegate.frontend.guards.queries import guarded_query
 from tidegate.frontend.guards.rules import RULES
 from tidegate.frontend.guards.types import BIGINT, BOOLEAN, DOUBLE, SqlType, read_type
+from tidegate.frontend.refusal import Refusal
 from tidegate.names import path
 from tidegate.plan.guarded import Guarded, error_literal
 
@@ -129,7 +130,11 @@ def type_of_expression(text: str, columns: Mapping[str, str | None]) -> str | No
 
 
 def _part(text: str, columns: Mapping[str, str | None], tables: Tables | None = None) -> Part:
-    source = read_expression(text)
+    try:
+        source = read_expression(text)
+    except Refusal as refusal:
+        # ``bind`` has read the expression as a part of its statement; alone it is none.
+        raise refusal.error(text, "an expression of the query") from None
     return _guarding(source, columns, tables or {}).part(source.tree)
 
 

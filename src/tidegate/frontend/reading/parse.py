@@ -9,6 +9,7 @@ from sqlglot import exp
 from tidegate.errors import Span
 from tidegate.frontend.grammar.nodes import WindowClause, WindowParameter, span_of
 from tidegate.frontend.grammar.source import Source, read
+from tidegate.frontend.reading.foreign import foreign_clause, refuse_foreign_calls
 from tidegate.frontend.reading.sizes import ReadWindow
 from tidegate.frontend.reading.window_clause import read_clause, read_delay, read_watermark
 from tidegate.frontend.reading.windows import read_call, refuse_near_windows, window_call
@@ -40,10 +41,19 @@ def parse(text: str, origin: str = "query") -> SelectStmt:
         QueryError: the text is not one SELECT of the grammar.
     """
     try:
-        source = read(text)
+        source = _read(text)
         return _statement(source, select_of(source), origin)
     except Refusal as refusal:
         raise refusal.error(text, origin) from None
+
+
+def _read(text: str) -> Source:
+    try:
+        source = read(text)
+    except Refusal as refusal:
+        raise foreign_clause(text) or refusal from None
+    refuse_foreign_calls(source.tree, source.slice)
+    return source
 
 
 def select_of(source: Source) -> exp.Select:
@@ -69,10 +79,12 @@ def select_of(source: Source) -> exp.Select:
         raise Refusal(
             "the statement has no FROM", whole, "Write SELECT .. FROM stream GROUP BY window."
         )
+    makes = first.text.upper() in ("CREATE", "INSERT")
     raise Refusal(
         f"{first.text.upper()} does not start a query, SELECT or WITH does",
         whole,
-        "Write SELECT .. FROM stream GROUP BY window.",
+        "Write SELECT .. FROM stream GROUP BY window"
+        + ("; its results go to the sink that the query is started with." if makes else "."),
     )
 
 

@@ -92,12 +92,6 @@ SIGNATURES: dict[str, Signature] = {
     ),
 }
 
-# Spark's own windows, which only Spark's own operators can run.
-_SPARK_WINDOWS = {
-    "window": "Write tumblingwindow('ss', 10) or hoppingwindow('ss', 10, 5).",
-    "session_window": "Write sessionwindow('ss', 30) or SESSION(ts, INTERVAL '30' SECOND).",
-}
-
 
 def window_call(node: exp.Expr) -> exp.Anonymous | None:
     """Return the window call that a node is (with or without OVER), or None."""
@@ -108,17 +102,11 @@ def window_call(node: exp.Expr) -> exp.Anonymous | None:
 
 
 def refuse_near_windows(node: exp.Expr) -> None:
-    """Refuse an item of GROUP BY that is a misspelt window, or a window of Spark's own."""
+    """Refuse an item of GROUP BY that is a misspelt window."""
     call = node.this if isinstance(node, StreamOver) else node
     if not isinstance(call, exp.Anonymous) or window_call(node):
         return
     name = call.name.lower()
-    if name in _SPARK_WINDOWS:
-        raise Refusal(
-            f"{name}() is Spark's own window and does not run here",
-            span_of(node),
-            _SPARK_WINDOWS[name],
-        )
     near = nearest(name, STREAM_WINDOWS, cutoff=0.8)
     if near or isinstance(node, StreamOver):
         mend = f"Did you mean {near}? " if near else ""
