@@ -23,7 +23,10 @@ WINDOW = "GROUP BY tumblingwindow('ss', 10)"
 
 # The statement with the wrong part between > and <, and what is said of it.
 WRONG = [
-    (f"SELECT sum(>>a + l<<) AS x FROM s {WINDOW}", "BIGINT on the left and ARRAY<INT> on the"),
+    (
+        f"SELECT sum(>>a + l<<) AS x FROM s {WINDOW}",
+        "BIGINT on the left cannot be combined with ARRAY<INT> on the",
+    ),
     (f"SELECT 1 + >>sum(l)<< AS x FROM s {WINDOW}", "must be NUMERIC or INTERVAL"),
     (f"SELECT a, >>max(m)<< AS x FROM s {WINDOW}, a", "MAP<STRING, INT> have no order"),
     (f"SELECT >>bool_and(a)<< AS x FROM s {WINDOW}", "the first value is BIGINT, it must be BOOL"),
@@ -35,7 +38,10 @@ WRONG = [
         "condition a of WHERE is BIGINT, it must",
     ),
     (f"SELECT count(*) AS n FROM s WHERE b AND >>abs(l)<< > 1 {WINDOW}", "value is ARRAY<INT>"),
-    (f"SELECT count(*) AS n FROM s WHERE >>l = s<< {WINDOW}", "ARRAY<INT> on the left and STRING"),
+    (
+        f"SELECT count(*) AS n FROM s WHERE >>l = s<< {WINDOW}",
+        "ARRAY<INT> on the left cannot be combined with STRING",
+    ),
     (f"SELECT count(*) AS n FROM s WHERE b OR >>a IN (1, l)<< {WINDOW}", "BIGINT, INT, ARRAY<INT>"),
     (
         f"SELECT count(*) AS n FROM s WHERE >>a IN (SELECT tags FROM d)<< {WINDOW}",
@@ -178,11 +184,11 @@ def test_check_with_spark_shows_a_wrong_type_at_its_line_of_the_pipeline_file(
 
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
-        "pipeline.toml, transforms.wrong.sql, line 11, column 15: v + l: INT on the left and "
-        "ARRAY<INT> on the right do not go together\n\n"
+        "pipeline.toml, transforms.wrong.sql, line 11, column 15: v + l: INT on the left cannot be "
+        "combined with ARRAY<INT> on the right\n\n"
         "  11 | SELECT v, sum(v + l) AS n\n"
         "     |               ^^^^^\n\n"
-        "Make both of one type, e.g. with CAST.\n"
+        "Convert one of them, e.g. with CAST.\n"
     )
     file.write_text(PIPELINE.replace("v + l", "v + l[0]"))
     assert CliRunner().invoke(main, ["check", str(file), "--spark"]).exit_code == 0

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from tidegate.analysis.analyzer import Failure
 
-_MEND = "Mend the expression; its functions and types are those of Spark SQL."
+_MEND = "Correct the expression; its functions and types are those of Spark SQL."
 _MISMATCH = "DATATYPE_MISMATCH."
 # Names that Spark, or a query made of the statement, has for what the user did not name.
 _OF_TREES = re.compile(
@@ -70,8 +70,8 @@ def _plain(fact: str) -> str:
 def _different(text: str, facts: Mapping[str, str]) -> tuple[str, str]:
     left, right = facts["left"], facts["right"]
     return (
-        f"{text}: {left} on the left and {right} on the right do not go together",
-        "Make both of one type, e.g. with CAST.",
+        f"{text}: {left} on the left cannot be combined with {right} on the right",
+        "Convert one of them, e.g. with CAST.",
     )
 
 
@@ -93,7 +93,7 @@ def _unexpected(text: str, facts: Mapping[str, str]) -> tuple[str, str]:
 def _several(text: str, facts: Mapping[str, str]) -> tuple[str, str]:
     kinds = facts["dataType"].replace(" or ", ", ")
     return (
-        f"{text}: its values are of types without a common one: {kinds}",
+        f"{text}: its values have no common type: {kinds}",
         "Cast the values to one type.",
     )
 
@@ -101,8 +101,8 @@ def _several(text: str, facts: Mapping[str, str]) -> tuple[str, str]:
 def _subquery(text: str, facts: Mapping[str, str]) -> tuple[str, str]:
     left, right = facts["leftType"], facts["rightType"]
     return (
-        f"{text}: {left} before IN and {right} in the subquery do not go together",
-        "Make both of one type, e.g. with CAST.",
+        f"{text}: {left} before IN cannot be compared with {right} in the subquery",
+        "Convert one of them, e.g. with CAST.",
     )
 
 
@@ -116,7 +116,7 @@ def _unordered(text: str, facts: Mapping[str, str]) -> tuple[str, str]:
 def _cast(text: str, facts: Mapping[str, str]) -> tuple[str, str]:
     return (
         f"{text}: {facts['srcType']} cannot be cast to {facts['targetType']}",
-        f"Take a part of the value that can be a {facts['targetType']}.",
+        f"Use a part of the value that can be a {facts['targetType']}.",
     )
 
 

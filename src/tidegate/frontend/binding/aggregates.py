@@ -37,7 +37,7 @@ def aggregate_call(node: exp.Expr, functions: Functions) -> AggregateCall | None
     if not isinstance(core, exp.Anonymous) or not functions.is_aggregate(core):
         if filter_ is not None:
             raise Refusal(
-                "FILTER stands after a call that is no aggregate",
+                "FILTER follows a call that is not an aggregate",
                 span_of(node),
                 "Leave FILTER out.",
             )
@@ -100,14 +100,14 @@ def _check_argument(argument: exp.Expr, name: str, functions: Functions) -> None
     for node in subtree(argument):
         if functions.is_aggregate(node):
             raise Refusal(
-                f"the aggregate {node.name} stands inside the aggregate {name}",
+                f"the aggregate {node.name} is inside the aggregate {name}",
                 span_of(node),
                 "Aggregate once; compute with the result outside of the call.",
             )
         if is_window_function(node):
             raise Refusal(
-                f"{node.name}() stands inside the aggregate {name}, "
-                "it is known only when the window closes",
+                f"{node.name}() is inside the aggregate {name}, "
+                "but it is known only when the window closes",
                 span_of(node),
                 "Use it outside of the call.",
             )
@@ -120,7 +120,7 @@ def _check_argument(argument: exp.Expr, name: str, functions: Functions) -> None
             )
         if isinstance(node, exp.Query):
             raise Refusal(
-                f"a subquery stands inside the aggregate {name}",
+                f"a subquery is inside the aggregate {name}",
                 span_of(node),
                 "Join the table in FROM instead.",
             )

@@ -133,13 +133,13 @@ def _relations(select: exp.Select, context: Context) -> tuple[Relation, tuple[Re
             stream = relation
         else:
             raise Refusal(
-                f"{stream.name} and {relation.name} are both streams, a query reads one",
+                f"{stream.name} and {relation.name} are both streams, but a query reads only one",
                 name.span,
                 "Declare one of them as a table, or combine the streams before this query.",
             )
     if stream is None:
         raise Refusal(
-            "FROM names no stream, a query reads one",
+            "FROM names no stream, but a query reads one",
             span_of(select.args["from_"]),
             "Name a stream in FROM, and join the tables to it.",
         )
@@ -209,7 +209,8 @@ def _check_trigger(statement: SelectStmt, select: exp.Select) -> None:
     for call in select.find_all(exp.Anonymous):
         if call.name.lower() == "window_trigger":
             raise Refusal(
-                "window_trigger() is for slidingwindow only, no one row triggers another window",
+                "window_trigger() works with slidingwindow only; other windows are not triggered "
+                "by one row",
                 span_of(call),
                 "Write window_start() or window_end().",
             )

@@ -93,14 +93,14 @@ def _check_call(call: exp.Anonymous, clause: Clause, functions: Functions) -> No
     functions.check(call)
     if name in GENERATORS and clause.streaming and not clause.generators:
         raise Refusal(
-            f"{name} stands in {clause.name}, it makes several rows of one",
+            f"{name} is in {clause.name}, but it turns one row into several",
             span_of(call),
             f"Write FROM stream LATERAL VIEW {name}(..) t AS x.",
         )
     if is_window_function(call):
         if not clause.window_functions:
             raise Refusal(
-                f"{name}() stands in {clause.name}, it is known only when the window closes",
+                f"{name}() is in {clause.name}, but it is known only when the window closes",
                 span_of(call),
                 "Write it in the select list, HAVING or ORDER BY."
                 + (" Every window is a group already." if clause.name == "GROUP BY" else ""),
@@ -113,7 +113,7 @@ def _check_call(call: exp.Anonymous, clause: Clause, functions: Functions) -> No
             )
     elif functions.is_aggregate(call) and not clause.aggregates and clause.streaming:
         raise Refusal(
-            f"the aggregate {name} stands in {clause.name}, which sees one row at a time",
+            f"the aggregate {name} is in {clause.name}, which sees one row at a time",
             span_of(call),
             "Filter groups with HAVING."
             if clause.name == "WHERE"

@@ -45,7 +45,7 @@ def cut(select: exp.Select, statement: SelectStmt, cutter: Cutter) -> Outputs:
     is_grouped = bool(key_nodes) or any(has_aggregate(node, cutter.functions) for node in closing)
     if having and not is_grouped:
         raise Refusal(
-            "HAVING filters groups, and this query has rows only",
+            "HAVING filters groups, but this query has only rows",
             span_of(having),
             "Filter rows with WHERE.",
         )
@@ -138,7 +138,7 @@ class Writer:
         span = span_of(node)
         if self._is_grouped:
             raise Refusal(
-                "* stands beside group keys or aggregates, which have no rows to show",
+                "* is beside group keys or aggregates, which have no rows to show",
                 span,
                 "Name the columns: group keys, and aggregates of the others.",
             )
@@ -193,7 +193,7 @@ def _key_expression(node: exp.Expr, select: exp.Select, cutter: Cutter) -> exp.E
     if has_aggregate(expression, cutter.functions):
         raise Refusal(
             f"{cutter.source.slice(node)} in GROUP BY is an aggregate, "
-            "groups are made before it is known",
+            "aggregates are computed after grouping, so they cannot be group keys",
             span_of(node),
             "Group by columns of the stream.",
         )

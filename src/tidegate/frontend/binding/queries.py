@@ -213,7 +213,8 @@ def _check_join(join: exp.Join, before: list[Table], joined: Table) -> None:
     streams = [table.name for table in before if table.streaming]
     if streams and joined.streaming:
         raise Refusal(
-            f"{streams[0]} and {joined.name} are both streams, a stream joins static tables",
+            f"{streams[0]} and {joined.name} are both streams, but a stream can only be joined to "
+            "static tables",
             span_of(join),
             "Declare one of them as a table, or combine the streams before this query.",
         )

@@ -57,7 +57,7 @@ def misplaced(call: exp.Anonymous, clause: str) -> Refusal:
     name = call.name.lower()
     shown = name.upper() if name in TIME_WINDOWS else name
     return Refusal(
-        f"{shown} stands in {clause}, a window stands in GROUP BY",
+        f"{shown} is in {clause}, but windows go in GROUP BY",
         span_of(call),
         f"Write GROUP BY {shown}(..); its bounds are window_start() and window_end().",
     )
@@ -88,7 +88,7 @@ def _no_window(select: exp.Select, functions: Functions) -> Refusal:
         for node in subtree(item):
             if functions.is_aggregate(node):
                 return Refusal(
-                    f"the aggregate {node.name} has no window, and a stream has no end",
+                    f"the aggregate {node.name} needs a window, because a stream has no end",
                     span_of(node),
                     _NO_WINDOW_MEND,
                 )

@@ -99,7 +99,7 @@ def read(text: str) -> Source:
     if len(statements) > 1:
         second = next(token for token in tokens if token.token_type == TokenType.SEMICOLON)
         raise Refusal(
-            f"found {len(statements)} statements, a query is one",
+            f"found {len(statements)} statements, but a query is one statement",
             Span(second.start, len(text)),
             "Write each statement as a query of its own.",
         )
@@ -213,11 +213,18 @@ def _tokenize(text: str) -> tuple[Token, ...]:
     return tokens
 
 
+_OPENED = {"'": "string", '"': "string", "`": "name", "/*": "comment"}
+
+
 def _unclosed(text: str, error: TokenError) -> Refusal:
     start = max(0, min(getattr(error, "start", 0) or 0, len(text) - 1))
     place = re.compile(r"['\"`]|/\*").search(text, start)
     opening = place[0] if place else ""
-    what = f"what {opening} opens is never closed" if opening else "the statement cannot be read"
+    what = (
+        f"unterminated {_OPENED[opening]} starting with {opening}"
+        if opening
+        else "the statement cannot be read"
+    )
     return Refusal(
         what,
         Span(place.start() if place else start, len(text)),
@@ -249,7 +256,7 @@ def _check_brackets(text: str, tokens: tuple[Token, ...]) -> None:
                 raise Refusal(
                     f"{text[token.start]} closes a bracket that was never opened",
                     Span(token.start, token.end + 1),
-                    f"Take it away, or write the {_CLOSING[token.token_type]} that it closes.",
+                    f"Remove it, or write the {_CLOSING[token.token_type]} that it closes.",
                 )
             waiting.pop()
         before = token

@@ -53,7 +53,7 @@ def read_interval(text: str, span: Span) -> Duration:
     match = _INTERVAL.fullmatch(text.strip())
     if match is None:
         raise Refusal(
-            f"{text} is not an interval, a duration here is an INTERVAL literal",
+            f"{text} is not an INTERVAL literal, which a duration here must be",
             span,
             "Write e.g. INTERVAL '10' SECOND.",
         )
@@ -103,7 +103,7 @@ def _unit_micros(word: str, span: Span) -> int:
     singular = word.lower().removesuffix("s")
     if singular in _CALENDAR_UNITS:
         raise Refusal(
-            f"{word} has no fixed length, the sizes of windows are weeks to microseconds",
+            f"{word} has no fixed length; the units of windows are weeks to microseconds",
             span,
             "Write a number of days, e.g. INTERVAL '30' DAY.",
         )
@@ -127,5 +127,5 @@ def _malformed(text: str, span: Span) -> Refusal:
             "Write e.g. INTERVAL '90' SECOND.",
         )
     else:
-        what, mend = "is not a literal of a number and a unit", "Write e.g. INTERVAL '10' SECOND."
+        what, mend = "is not a number and a unit", "Write e.g. INTERVAL '10' SECOND."
     return Refusal(f"{text} {what}", span, mend)

@@ -69,12 +69,12 @@ def select_of(source: Source) -> exp.Select:
     whole = Span(first.start, first.end + 1)
     if isinstance(tree, exp.SetOperation):
         raise Refusal(
-            "a query is one SELECT, UNION, INTERSECT and EXCEPT do not combine streams",
+            "a query is one SELECT; UNION, INTERSECT and EXCEPT cannot combine streams",
             span_of(tree.expression),
             "Write each SELECT as a query of its own.",
         )
     if isinstance(tree, exp.Subquery):
-        raise Refusal("a query does not stand in brackets", whole, "Take the brackets away.")
+        raise Refusal("a query cannot be in brackets", whole, "Remove the brackets.")
     if isinstance(tree, exp.Select):
         raise Refusal(
             "the statement has no FROM", whole, "Write SELECT .. FROM stream GROUP BY window."
@@ -181,7 +181,7 @@ def _refuse_clauses(select: exp.Select) -> None:
     windows = select.args.get("windows")
     if windows and not isinstance(windows, WindowClause):
         raise Refusal(
-            "a named window does not work on a stream, WINDOW gives the window of the query",
+            "a named window does not work on a stream; WINDOW defines the window of the query",
             span_of(windows[0]),
             "Write e.g. WINDOW TUMBLING (SIZE INTERVAL '1' MINUTE).",
         )

@@ -86,14 +86,14 @@ def whole_number(source: Source, node: exp.Expr, unit: TimeUnit, least: int) -> 
     text, span = source.slice(node), span_of(node)
     if not re.fullmatch(r"\d+", text):
         raise Refusal(
-            f"{text} in {_call_name(node)} is not an unsigned whole number, which its numbers are",
+            f"{text} in {_call_name(node)} must be an unsigned whole number",
             span,
             f"Write a number of {least} or more, e.g. 10.",
         )
     value = int(text)
     if value < least:
         raise Refusal(
-            f"{text} in {_call_name(node)} is too small, the least is {least}",
+            f"{text} in {_call_name(node)} is too small; the minimum is {least}",
             span,
             f"Write a number of {least} or more, e.g. 10.",
         )
@@ -107,7 +107,7 @@ def whole_offset(source: Source, node: exp.Expr, unit: TimeUnit) -> int:
     text, span = source.slice(node), span_of(node)
     if not re.fullmatch(r"[+-]?\s*\d+", text):
         raise Refusal(
-            f"{text} in {_call_name(node)} is not a whole number, which its offset is",
+            f"{text} in {_call_name(node)} must be a whole number",
             span,
             "Write a whole number, e.g. 3 or -3.",
         )
@@ -121,7 +121,7 @@ def positive(text: str, micros: int, span: Span) -> None:
     """Refuse a duration of nothing or less."""
     if micros <= 0:
         raise Refusal(
-            f"{text} is not positive, sizes, slides, steps and gaps are",
+            f"{text} is not positive; sizes, slides, steps and gaps must be",
             span,
             "Write an interval longer than nothing, e.g. INTERVAL '10' SECOND.",
         )
@@ -131,7 +131,7 @@ def not_negative(text: str, micros: int, span: Span) -> None:
     """Refuse a duration of less than nothing."""
     if micros < 0:
         raise Refusal(
-            f"{text} is negative, a lag or a lateness is 0 or more",
+            f"{text} is negative; a lag or a lateness must be 0 or more",
             span,
             "Write e.g. INTERVAL '5' SECOND.",
         )
@@ -143,7 +143,7 @@ def _call_name(argument: exp.Expr) -> str:
 
 def _too_long(text: str, span: Span) -> Refusal:
     return Refusal(
-        f"{text} is longer than 146,000 years, the longest there is",
+        f"{text} is longer than the maximum of 146,000 years",
         span,
         "Write something shorter.",
     )

@@ -84,7 +84,7 @@ def read_watermark(
             )
         given[parameter.name] = parameter
     if not given:
-        raise Refusal("WATERMARK () says nothing", span_of(clause), _WATERMARK_MEND)
+        raise Refusal("WATERMARK () needs a lag", span_of(clause), _WATERMARK_MEND)
     return given.get(""), given.get("ALLOWED LATENESS")
 
 

@@ -160,7 +160,7 @@ def _check_over(source: Source, over: StreamOver, name: str) -> None:
         )
     if when and not signature.when:
         raise Refusal(
-            f"{name} does not take WHEN, its OVER takes PARTITION BY only",
+            f"{name} does not take WHEN; its OVER takes PARTITION BY only",
             when_span,
             f"Write {name}(..) OVER (PARTITION BY expression, ..).",
         )
