@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 
 from short_lived import SHORT_LIVED
 from tidegate.engine.faults import FAULT_POINTS
+from tidegate.errors import StateError
 
 from . import job
 
@@ -36,21 +38,28 @@ BATCHES = (
 WRITTEN = {
     "before_segment": [],
     "after_segment": ["segment"],
-    "after_results": ["segment", "results"],
-    "after_side_output": ["segment", "results", "late"],
-    "after_merge": ["segment", "results", "late", "merged segment"],
-    "after_manifest": ["segment", "results", "late", "merged segment", "manifest"],
-    "after_clean_up": ["results", "late", "merged segment", "manifest"],
+    "after_intent": ["segment", "intent"],
+    "after_results": ["segment", "intent", "results"],
+    "after_side_output": ["segment", "intent", "results", "late"],
+    "after_merge": ["segment", "intent", "results", "late", "merged segment"],
+    "after_manifest": ["segment", "intent", "results", "late", "merged segment", "manifest"],
+    "after_clean_up": ["intent", "results", "late", "merged segment", "manifest"],
 }
 
 
 @pytest.fixture(scope="module")
-def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Answers:
+def finished(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a query that nothing has disturbed."""
     folder = tmp_path_factory.mktemp("undisturbed")
     write_input(folder)
     run = job.run(spark, folder)
     assert run.status["late"] == 2
-    return answers(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def undisturbed(finished: Path) -> Answers:
+    return answers(finished)
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +90,33 @@ def test_a_killed_query_gives_the_results_of_an_undisturbed_one(
     assert written(folder) == WRITTEN[point], "it was killed where it was to be"
     job.run(spark, folder)
     assert answers(folder) == undisturbed
+
+
+@pytest.mark.parametrize(
+    ("gone", "told"),
+    [
+        (["offsets", "commits", "sources", "metadata"], "Spark's part is of query"),
+        (["offsets/3", "commits/3", "offsets/2", "commits/2"], "Spark is at batch 2, the state"),
+    ],
+    ids=["deleted", "older"],
+)
+def test_a_part_of_spark_that_does_not_fit_the_state_is_refused_and_nothing_changes(
+    gone: list[str], told: str, finished: Path, undisturbed: Answers, spark: SparkSession
+) -> None:
+    kept = finished.with_name(f"{finished.name}-kept")
+    shutil.copytree(finished, kept)
+    try:
+        for name in gone:
+            path = finished / "checkpoint" / name
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        with pytest.raises(StateError, match=told):
+            job.run(spark, finished)
+        assert answers(finished) == undisturbed
+        state = sorted(path.name for path in (finished / "checkpoint" / "tidegate").rglob("*"))
+        assert state == sorted(path.name for path in (kept / "checkpoint" / "tidegate").rglob("*"))
+    finally:
+        shutil.rmtree(finished)
+        kept.rename(finished)
 
 
 Answers = dict[str, Counter[str]]
@@ -115,10 +151,11 @@ def written(folder: Path) -> list[str]:
     """Return what the killed batch has written, in order."""
     state = folder / "checkpoint" / "tidegate"
     writes = {
-        "segment": state / "segments" / str(KILLED),
-        "results": folder / "out" / f"emit_epoch={KILLED}" / "_SUCCESS",
-        "late": folder / "late" / f"emit_epoch={KILLED}" / "_SUCCESS",
-        "merged segment": state / "segments" / f"{KILLED}-merged-1",
-        "manifest": state / "manifests" / f"{KILLED}.json",
+        "segment": state.glob(f"segments/{KILLED}-*-batch"),
+        "intent": state.glob(f"intents/{KILLED}-*.json"),
+        "results": folder.glob(f"out/emit_epoch={KILLED}/_SUCCESS"),
+        "late": folder.glob(f"late/emit_epoch={KILLED}/_SUCCESS"),
+        "merged segment": state.glob(f"segments/{KILLED}-*-merged"),
+        "manifest": state.glob(f"manifests/{KILLED}.json"),
     }
-    return [name for name, path in writes.items() if path.exists()]
+    return [name for name, paths in writes.items() if any(paths)]

@@ -12,7 +12,7 @@ from tidegate.cases.model import FAR_AHEAD_US
 from tidegate.cases.stepper import CaseStepper
 from tidegate.engine.job import make_operator
 from tidegate.engine.windows.operator import Closing
-from tidegate.state.manifest import Segment
+from tidegate.state.manifest import Segment, Tables
 from tidegate.state.store import StateStore
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ SECOND = 1_000_000
 
 
 class Unreadable:
-    """A state store that must not be asked for segments."""
+    """State that must not be asked for segments."""
 
-    def read_segments(self, segments: Iterable[Segment], schema: StructType) -> DataFrame:
+    def read(self, segments: Iterable[Segment]) -> DataFrame:
         raise AssertionError(f"{[s.name for s in segments]} were read")
 
 
@@ -44,11 +44,17 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
     def watched(self: StateStore, segments: Iterable[Segment], schema: StructType) -> DataFrame:
         listed = list(segments)
-        happened.append([segment.name for segment in listed])
+        happened.append([plain(segment.name) for segment in listed])
         return read(self, listed, schema)
 
     monkeypatch.setattr(StateStore, "read_segments", watched)
     return happened
+
+
+def plain(name: str) -> str:
+    """The name of a segment without its writer."""
+    epoch, _, what = name.split("-")
+    return f"{epoch}-{what}"
 
 
 @pytest.fixture
@@ -67,11 +73,16 @@ def query_of(spark: SparkSession):
 
 
 def segment(name: str, first: int, last: int) -> Segment:
-    return Segment(name=name, level=0, first_us=first * SECOND, last_us=last * SECOND, rows=1)
+    return Segment(name=name, first_us=first * SECOND, last_us=last * SECOND, rows=1)
 
 
 def closing(before: int, now: int, *segments: Segment) -> Closing:
-    return Closing(epoch=1, before_us=before * SECOND, bound_us=now * SECOND, segments=segments)
+    return Closing(
+        epoch=1,
+        before_us=before * SECOND,
+        bound_us=now * SECOND,
+        tables=Tables(windows=segments),
+    )
 
 
 def test_nothing_is_read_if_the_bounds_show_that_no_session_is_due(
@@ -80,7 +91,7 @@ def test_nothing_is_read_if_the_bounds_show_that_no_session_is_due(
     ahead = segment("ahead", 20, 40)
     closed = operator.close(closing(5, 30, ahead), Unreadable())
     assert closed.groups is None
-    assert closed.segments == (ahead,)
+    assert closed.tables.windows == (ahead,)
 
 
 def test_a_segment_whose_last_row_is_a_gap_behind_the_bound_is_dropped_unread(
@@ -88,12 +99,13 @@ def test_a_segment_whose_last_row_is_a_gap_behind_the_bound_is_dropped_unread(
 ) -> None:
     over, on_the_edge = segment("over", 1, 19), segment("edge", 20, 20)
     closed = operator.close(closing(30, 30, over, on_the_edge), Unreadable())
-    assert closed.segments == (on_the_edge,)
+    assert closed.tables.windows == (on_the_edge,)
 
 
 def test_a_drain_ends_just_after_the_gap_of_the_last_row(operator: SessionOperator) -> None:
-    assert operator.end_of_all((segment("a", 1, 9), segment("b", 2, 7))) == 19 * SECOND + 1
-    assert operator.end_of_all(()) is None
+    tables = Tables(windows=(segment("a", 1, 9), segment("b", 2, 7)))
+    assert operator.end_of_all(tables) == 19 * SECOND + 1
+    assert operator.end_of_all(Tables()) is None
 
 
 def test_open_sessions_are_read_for_suspects_only_and_for_a_close_only_when_one_is_due(
@@ -112,8 +124,11 @@ def test_open_sessions_are_read_for_suspects_only_and_for_a_close_only_when_one_
     assert batch((0, "a"), (1, "b")) == []
     assert batch((8, "a"), (10, "c")) == []
     # The rows of 0 and 1 are due by themselves; whatever is not due may touch them.
-    assert batch((12, "c")) == [["0"], ["1", "2"], ["2-carried"]]
+    assert batch((12, "c")) == [["0-batch"], ["1-batch", "2-batch"], ["2-sessions"]]
     # Session a has gone on to 8, so nothing is due before 18.
     assert batch((14, "c")) == []
     # The row of 3 is late unless it joins a session.
-    assert batch((3, "a"), (15, "d")) == [["4"], ["4", "1", "2", "2-carried", "3"]]
+    assert batch((3, "a"), (15, "d")) == [
+        ["4-batch"],
+        ["4-batch", "1-batch", "2-batch", "2-sessions", "3-batch"],
+    ]

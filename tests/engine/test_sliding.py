@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from tidegate.api.query import sql
 from tidegate.cases.stepper import CaseStepper
+from tidegate.engine import tasks
 from tidegate.engine.windows.sliding.panes import PaneRange, Parts, widths
 from tidegate.engine.windows.sliding.range_frames import FramedRows, framed
 from tidegate.engine.windows.sliding.range_join import Reach
 from tidegate.plan.aggregates.planned import ACCUMULATORS
-from tidegate.state import store as state
 from tidegate.time import from_datetime
 
 if TYPE_CHECKING:
@@ -121,8 +121,8 @@ def test_partials_of_rows_and_panes_are_shuffled_once(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As much state as is worth a shuffle: edges row by row, batches between them, merged panes.
-    monkeypatch.setattr(state, "FEW_ROWS", 0)
-    monkeypatch.setattr(state, "ROWS_PER_TASK", 10)
+    monkeypatch.setattr(tasks, "FEW_ROWS", 0)
+    monkeypatch.setattr(tasks, "ROWS_PER_TASK", 10)
     plans = []
     windows = FramedRows.windows
 

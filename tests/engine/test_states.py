@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,7 +17,8 @@ from tidegate.engine.windows.ordered.log import (
     ordered_state,
 )
 from tidegate.errors import QueryError
-from tidegate.state.manifest import Segment
+from tidegate.state.manifest import Segment, Tables
+from tidegate.state.reader import StateReader
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,13 +47,8 @@ def frame(spark: SparkSession, *rows: tuple[float, str | None, int]) -> DataFram
     return spark.createDataFrame(timed, SCHEMA)
 
 
-def newest_manifest(checkpoint: Path) -> dict[str, Any]:
-    manifests = (checkpoint / "tidegate" / "manifests").glob("*.json")
-    return json.loads(max(manifests, key=lambda path: int(path.stem)).read_text())
-
-
-def carried(checkpoint: Path) -> list[dict[str, Any]]:
-    return [s for s in newest_manifest(checkpoint)["segments"] if s["name"].endswith("-carried")]
+def carried(checkpoint: Path) -> list[Segment]:
+    return list(StateReader(checkpoint).manifest().tables.log)
 
 
 def test_finished_machines_leave_no_rows_and_waiting_rows_are_not_rewritten(
@@ -65,21 +60,23 @@ def test_finished_machines_leave_no_rows_and_waiting_rows_are_not_rewritten(
     stepper.batch(frame(spark, (0, "a", 1), (1, "b", 1), (2, "b", 3), (5, "c", 0)), CLOCK_US)
     # Released are a and b, both open; the row at W waits.
     before = carried(tmp_path)
-    assert [(segment["rows"], segment["windows"]) for segment in before] == [(3, 2)]
+    assert [(segment.rows, segment.windows) for segment in before] == [(3, 2)]
 
     stepper.batch(frame(spark, (5, "c", 0)), CLOCK_US)
     assert carried(tmp_path) == before
 
     closed = stepper.batch(frame(spark, (6, "b", 9), (7, None, 1), (9, "c", 0)), CLOCK_US)
     assert [row["n"] for row in closed.rows] == [3]
-    assert [(segment["rows"], segment["windows"]) for segment in carried(tmp_path)] == [(2, 2)]
+    assert [(segment.rows, segment.windows) for segment in carried(tmp_path)] == [(2, 2)]
 
     flushed = stepper.flush()
     assert sorted(row["n"] for row in flushed.rows) == [1, 1]
     assert flushed.report.closed_windows == 2
     assert carried(tmp_path) == []
     segments = {path.name for path in (tmp_path / "tidegate" / "segments").iterdir()}
-    assert segments == {segment["name"] for segment in newest_manifest(tmp_path)["segments"]}
+    reader = StateReader(tmp_path)
+    kept = [reader.manifest(epoch) for epoch in reader.epochs()]
+    assert segments == {segment.name for manifest in kept for segment in manifest.segments}
 
 
 def test_a_hundred_thousand_partitions_open_and_close_and_leave_nothing(
@@ -105,7 +102,7 @@ def test_a_hundred_thousand_partitions_open_and_close_and_leave_nothing(
     assert three_rows == [(7, 3)]
     assert report.closed_windows == 100_000
     assert report.state_rows == 0
-    assert newest_manifest(tmp_path)["segments"] == []
+    assert StateReader(tmp_path).manifest().segments == ()
 
 
 def test_a_partition_that_is_at_a_multiple_of_its_count_leaves_no_rows(
@@ -188,9 +185,9 @@ def test_keys_that_do_not_split_the_machine_cause_one_warning(
     assert "statewindow(v = 7, v = 8) OVER (PARTITION BY k)" in record.getMessage()
 
 
-def segment(name: str, *, rows: int, level: int = 0, times: tuple[int, int] = (0, 9)) -> Segment:
+def segment(name: str, *, rows: int, times: tuple[int, int] = (0, 9)) -> Segment:
     first_us, last_us = times
-    return Segment(name=name, level=level, first_us=first_us, last_us=last_us, rows=rows)
+    return Segment(name=name, first_us=first_us, last_us=last_us, rows=rows)
 
 
 @pytest.mark.parametrize(
@@ -207,10 +204,9 @@ def segment(name: str, *, rows: int, level: int = 0, times: tuple[int, int] = (0
     ids=["none", "small", "large", "some", "large batch", "as much again", "many pieces"],
 )
 def test_the_log_is_rewritten_when_that_is_cheap(log: list[int], batch: int, anew: bool) -> None:
-    carried = tuple(segment(f"{i}-carried", rows=n, level=-1 - i) for i, n in enumerate(log))
+    carried = tuple(segment(f"{i}-log", rows=n) for i, n in enumerate(log))
     state = OrderedState(carried=carried, due=(segment("9", rows=batch),), waiting=())
     assert state.is_small is anew
-    assert state.next_level == -1 - len(log)
 
 
 def test_a_segment_is_due_while_the_bound_passes_it_and_waits_until_then() -> None:
@@ -220,10 +216,12 @@ def test_a_segment_is_due_while_the_bound_passes_it_and_waits_until_then() -> No
                 epoch=1,
                 before_us=before_us,
                 bound_us=bound_us,
-                segments=(
-                    segment("0", rows=3, times=(10, 19)),
-                    segment("1", rows=3, times=(15, 29)),
-                    segment("0-carried", rows=1, level=-1, times=(1, 5)),
+                tables=Tables(
+                    windows=(
+                        segment("0", rows=3, times=(10, 19)),
+                        segment("1", rows=3, times=(15, 29)),
+                    ),
+                    log=(segment("0-log", rows=1, times=(1, 5)),),
                 ),
             ),
             event_time=True,

@@ -17,6 +17,7 @@ import tidegate
 from tidegate.connectors.sinks import MemorySink
 from tidegate.engine.job import Outlets
 from tidegate.engine.stepper import Stepper
+from tidegate.state.batch import SparkBatch
 from tidegate.state.store import StateStore
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Restarts:
     def batch(self, rows: DataFrame) -> tuple[list[Row], BatchReport]:
         """Run a batch; return its output."""
         stepper, sink = self._started()
-        report = stepper.run(stepper.state.batch_id + 1, self._prepared(rows), CLOCK_US)
+        report = stepper.run(next_batch(stepper), self._prepared(rows))
         assert report is not None, "no manifest has the batch yet"
         return sink.rows(), report
 
@@ -78,7 +79,7 @@ class Restarts:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(StateStore, "commit", _killed)
             with pytest.raises(_Killed):
-                stepper.run(stepper.state.batch_id + 1, self._prepared(rows), CLOCK_US)
+                stepper.run(next_batch(stepper), self._prepared(rows))
         return sink.rows()
 
     def end(self, name: str) -> tuple[list[Row], BatchReport]:
@@ -90,7 +91,7 @@ class Restarts:
     def _started(self) -> tuple[Stepper, MemorySink]:
         query, sink = self.query, MemorySink()
         empty = query._prepare(query.given.empty(query.spark))
-        job = query._job(empty, Outlets(results=sink.write), self.partitions.pop())
+        job = query._job(empty, Outlets(results=sink), self.partitions.pop())
         return Stepper(job, str(self.checkpoint), query.spark), sink
 
     def _prepared(self, rows: DataFrame) -> DataFrame:
@@ -133,6 +134,10 @@ def test_no_two_windows_share_an_id_and_a_replay_gives_the_same_ones(
         known |= named
     assert all(steps[1]), "the replayed batch has closed windows"
     assert len(known) >= 3
+
+
+def next_batch(stepper: Stepper) -> SparkBatch:
+    return SparkBatch(batch_id=stepper.state.batch_id + 1, clock_us=CLOCK_US)
 
 
 def rows_of(spark: SparkSession, seed: int) -> DataFrame:

@@ -277,7 +277,6 @@ def test_the_fingerprint_names_everything_that_shapes_the_state() -> None:
     fingerprint = physical(query()).fingerprint
     (column,) = physical(query()).ingest.partial_columns  # type: ignore[union-attr]
     assert fingerprint == {
-        "format": "1",
         "window": 'tumbling size="10s" offset="0s"',
         "emit": "on_close",
         "keys": '["user"]',

@@ -145,7 +145,7 @@ class Query:
         """
         self.check_types()
         rows = self._prepare(self.given.empty(self.spark))
-        job = self._job(rows, Outlets(results=_nowhere), partitions=1)
+        job = self._job(rows, Outlets(results=_Nowhere()), partitions=1)
         return final_results(rows, job).schema
 
     def start(  # noqa: PLR0913 - the public call; all are options by keyword
@@ -262,7 +262,7 @@ class Query:
         if frames:
             self.check_types(given)
         rows = self._prepare(given, keep_rows=keep_rows)
-        return rows, self._job(rows, Outlets(results=_nowhere), partitions=_parallelism(rows))
+        return rows, self._job(rows, Outlets(results=_Nowhere()), partitions=_parallelism(rows))
 
     def _warn_of_processing_time(self) -> None:
         spec = self.physical.watermark
@@ -357,12 +357,15 @@ class Query:
 
 
 def _outlets(results: Sink, side: Mapping[str, Sink]) -> Outlets:
-    return Outlets(results=results.write, side={kind: sink.write for kind, sink in side.items()})
+    return Outlets(results=results, side=side)
 
 
 def _parallelism(frame: DataFrame) -> int:
     return frame.sparkSession.sparkContext.defaultParallelism
 
 
-def _nowhere(frame: DataFrame, epoch: int) -> None:
-    raise AssertionError("a batch query has no sink")
+class _Nowhere:
+    """The outlet of a query that has no sink."""
+
+    def write(self, frame: DataFrame, epoch: int) -> None:
+        raise AssertionError("a batch query has no sink")

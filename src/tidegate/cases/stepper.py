@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tidegate.engine.job import Outlets
 from tidegate.engine.stepper import Stepper
 from tidegate.plan.side_output import KINDS
+from tidegate.state.batch import SparkBatch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
@@ -39,6 +40,17 @@ class Outcome:
     side: Sequence[SideRecord]
 
 
+@dataclass(frozen=True, slots=True)
+class Collector:
+    """An outlet that hands the frame of an epoch to a function."""
+
+    take: Callable[[DataFrame], None]
+
+    def write(self, frame: DataFrame, epoch: int) -> None:
+        del epoch  # A stepper gives what each step gives, one after the other.
+        self.take(frame)
+
+
 class CaseStepper:
     """Runs a query batch by batch on a checkpoint and collects the output of each step."""
 
@@ -46,8 +58,8 @@ class CaseStepper:
         self._query = query
         self._rows: list[Row] = []
         self._side: list[SideRecord] = []
-        side = {kind.name: self._take_side for kind in KINDS}
-        outlets = Outlets(results=self._take_rows, side=side)
+        side = {kind.name: Collector(self._take_side) for kind in KINDS}
+        outlets = Outlets(results=Collector(self._take_rows), side=side)
         rows = query._prepare(query.given.empty(query.spark), keep_rows=True)
         self._stepper = Stepper(query._job(rows, outlets, partitions), checkpoint, query.spark)
 
@@ -55,11 +67,11 @@ class CaseStepper:
         """Run the next batch with rows of the stream, at a clock."""
         name = self._query.physical.prepare.source.name
         rows = self._query._prepare({**self._query.given.tables, name: frame}, keep_rows=True)
-        return self._outcome(self._stepper.run(self._next, rows, clock_us))
+        return self._outcome(self._stepper.run(self._next(clock_us), rows))
 
     def clock(self, clock_us: int) -> Outcome:
         """Let time pass without rows."""
-        return self._outcome(self._stepper.run(self._next, None, clock_us))
+        return self._outcome(self._stepper.run(self._next(clock_us), None))
 
     def drain(self) -> Outcome:
         """Close and emit every window."""
@@ -72,9 +84,8 @@ class CaseStepper:
     def close(self) -> None:
         """Release resources; the checkpoint stays."""
 
-    @property
-    def _next(self) -> int:
-        return self._stepper.state.batch_id + 1
+    def _next(self, clock_us: int) -> SparkBatch:
+        return SparkBatch(batch_id=self._stepper.state.batch_id + 1, clock_us=clock_us)
 
     def _outcome(self, report: BatchReport | None) -> Outcome:
         assert report is not None, "the next batch is never a replay"
@@ -83,12 +94,10 @@ class CaseStepper:
         self._side.clear()
         return outcome
 
-    def _take_rows(self, frame: DataFrame, epoch: int) -> None:
-        del epoch
+    def _take_rows(self, frame: DataFrame) -> None:
         self._rows.extend(frame.collect())
 
-    def _take_side(self, frame: DataFrame, epoch: int) -> None:
-        del epoch
+    def _take_side(self, frame: DataFrame) -> None:
         for record in frame.collect():
             original, window, group = (
                 record[name] for name in ("original_event", "window", "group_key")

@@ -12,9 +12,13 @@ therefore unions a slow ``rate`` stream; its rows are ticks, which carry the clo
 
 from __future__ import annotations
 
+import json
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from tidegate.plan.columns import TICK
+from tidegate.spark.files import file_manager
+from tidegate.state.batch import SparkBatch
 from tidegate.time import MICROS_PER_SECOND
 
 if TYPE_CHECKING:
@@ -25,7 +29,7 @@ MICROS_PER_MILLI = 1_000
 
 
 class OffsetLogClock:
-    """The timestamps of the batches of a query, from Spark's offset log.
+    """The batches of a query as Spark has written them down before they run.
 
     Args:
         spark: any session.
@@ -35,12 +39,29 @@ class OffsetLogClock:
     def __init__(self, spark: SparkSession, checkpoint: str) -> None:
         jvm: Any = spark._jvm
         log = jvm.org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqLog
-        self._log = log(spark._jsparkSession, f"{checkpoint.rstrip('/')}/offsets", True)
+        root = checkpoint.rstrip("/")
+        self._log = log(spark._jsparkSession, f"{root}/offsets", True)
+        self._query_id = _query_id(spark, root)
 
-    def at(self, batch_id: int) -> int:
-        """Return the clock of a batch that has been planned, in microseconds since 1970."""
-        metadata = self._log.get(batch_id).get().metadataOpt().get()
-        return int(metadata.batchTimestampMs()) * MICROS_PER_MILLI
+    def batch(self, batch_id: int) -> SparkBatch:
+        """Return a batch that has been planned."""
+        offsets = self._log.get(batch_id).get()
+        return SparkBatch(
+            batch_id=batch_id,
+            clock_us=int(offsets.metadataOpt().get().batchTimestampMs()) * MICROS_PER_MILLI,
+            query_id=self._query_id,
+            offsets_hash=sha256(str(offsets.toString()).encode()).hexdigest()[:32],
+        )
+
+
+def _query_id(spark: SparkSession, root: str) -> str:
+    """Return the id of a streaming query, which Spark writes down once for a checkpoint."""
+    jvm: Any = spark._jvm
+    stream = file_manager(spark, root).open(jvm.org.apache.hadoop.fs.Path(f"{root}/metadata"))
+    try:
+        return str(json.loads(bytes(stream.readAllBytes()).decode())["id"])
+    finally:
+        stream.close()
 
 
 def with_ticks(rows: DataFrame, interval_us: int) -> DataFrame:

@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING
 from tidegate.engine.rows.prepare import BatchStart, fate_case, judge
 from tidegate.engine.side_output.records import Judged, failed_results, side_output
 from tidegate.engine.windows.operator import LateWindows
-from tidegate.engine.windows.ordered.operator import OrderedOperator
-from tidegate.engine.windows.panes.operator import PaneOperator
-from tidegate.engine.windows.sessions.operator import SessionOperator
-from tidegate.engine.windows.sliding.operator import SlidingOperator
 from tidegate.plan.columns import TIME
-from tidegate.spark.statements import over
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -23,7 +18,7 @@ if TYPE_CHECKING:
 
 def final_results(rows: DataFrame, job: Job) -> DataFrame:
     """Return the results of prepared rows: all come in one batch, and every window closes."""
-    return job.finisher.finish(_groups(rows, job, _start()), epoch=0)
+    return job.finisher.finish(job.operator.final_groups(rows, _start()), epoch=0)
 
 
 def final_errors(rows: DataFrame, job: Job) -> DataFrame:
@@ -40,7 +35,7 @@ def final_errors(rows: DataFrame, job: Job) -> DataFrame:
     records = side_output(fates, judged, "error")
     if not job.finisher.can_fail:
         return records
-    closed = job.finisher.closed(_groups(rows, job, start), epoch=0)
+    closed = job.finisher.closed(job.operator.final_groups(rows, start), epoch=0)
     return records.unionByName(failed_results(closed, judged, job.original))
 
 
@@ -50,17 +45,3 @@ _NO_WINDOWS = "array(named_struct('start', 0L, 'end', 0L))"
 
 def _start() -> BatchStart:
     return BatchStart(epoch=0, clock_us=time_ns() // 1000)
-
-
-def _groups(rows: DataFrame, job: Job, start: BatchStart) -> DataFrame:
-    """The groups of all windows."""
-    operator = job.operator
-    match operator:
-        case PaneOperator():
-            placed = operator.shape.place(rows, job.plan, operator.grid, start)
-            windows = operator.due_windows("{frame}", None, None)
-            return over(operator.shape.kept(placed), operator.shape.groups(windows, operator.grid))
-        case SessionOperator() | OrderedOperator() | SlidingOperator():
-            return operator.final_groups(rows, start)
-        case _:
-            raise AssertionError("the planner keeps other windows out")

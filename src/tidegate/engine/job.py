@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Protocol, runtime_checkable
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StringType
@@ -27,11 +27,34 @@ from tidegate.plan.stages import IngestPartials, IngestRows
 from tidegate.plan.windows import Count, Cumulate, Hopping, Session, Sliding, State, Tumbling
 from tidegate.spark.statements import empty_frame
 
-# Writes the rows of an epoch; a second call for the same epoch replaces the first.
-Write: TypeAlias = Callable[[DataFrame, int], None]
-
 # What the analyzer is shown when it is asked for types.
 FIRST = BatchStart(epoch=0)
+
+
+class Outlet(Protocol):
+    """Where the rows of an epoch go; every sink is one."""
+
+    def write(self, frame: DataFrame, epoch: int) -> None:
+        """Write the rows of an epoch, in place of what an earlier attempt at it wrote."""
+
+
+@runtime_checkable
+class OwnedOutlet(Outlet, Protocol):
+    """An outlet whose target belongs to one checkpoint."""
+
+    def open(self, owner: str, newest_epoch: int | None) -> None:
+        """Check that the target is this checkpoint's, and discard what was never committed.
+
+        Called once by each query that starts, before the first write.
+
+        Args:
+            owner: the id of the checkpoint, the same at every start.
+            newest_epoch: the newest epoch of the state; what the target holds of later ones is left
+                of an attempt that was never committed. None: there is no state yet.
+
+        Raises:
+            TidegateError: the target belongs to another checkpoint.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +64,15 @@ class Outlets:
     The rows of a kind without an outlet are only counted.
     """
 
-    results: Write
-    side: Mapping[str, Write] = field(default_factory=dict)
+    results: Outlet
+    side: Mapping[str, Outlet] = field(default_factory=dict)
+
+    def open(self, owner: str, newest_epoch: int | None) -> None:
+        """Open the outlets that have an owner, each once."""
+        distinct = {id(outlet): outlet for outlet in (self.results, *self.side.values())}
+        for outlet in distinct.values():
+            if isinstance(outlet, OwnedOutlet):
+                outlet.open(owner, newest_epoch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

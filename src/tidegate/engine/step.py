@@ -1,16 +1,18 @@
 """The step: one micro-batch, ``step(state, rows, clock) -> (state', results, side output)``.
 
     prepare      (before the batch) event time, keys, arguments
-    ingest       job 1: rows become state, written as this epoch's segment; the job counts
+    ingest       job 1: rows become state, written as a segment; the job counts
     advance      the watermark, from what job 1 observed
+    announce     an intent, only when something goes out: clock, watermark and bound are decided
     emit         job 2, only when a window is due: read, merge, finish, write to the sink
     side output  a job only when the counts say there is something to write
     merge        segments of one size into the next, so that closing stays O(groups)
     commit       the manifest: from here on the batch has happened
+    clean up     what no kept manifest names
 
-Writes happen in this order, each replaces what an earlier attempt at the same epoch left, and
-nothing is visible before the manifest names it. So a crash between any two of them is mended by
-running the batch again.
+Writes happen in this order. Those of the state have names that nobody else uses and are not part of
+it before the manifest names them; those of sinks replace what an earlier attempt at the same epoch
+left. So a crash between any two of them is mended by running the batch again.
 """
 
 from __future__ import annotations
@@ -24,21 +26,23 @@ from typing import TYPE_CHECKING
 from tidegate.engine.faults import fault_point
 from tidegate.engine.rows.prepare import BatchStart
 from tidegate.engine.side_output.records import Judged
-from tidegate.engine.side_output.routing import Unused, write_side_output
-from tidegate.engine.windows.operator import Closing, Ingested
+from tidegate.engine.side_output.routing import Unused, goes_out, write_side_output
+from tidegate.engine.tasks import files_worth
+from tidegate.engine.windows.operator import Arrival, Closed, Closing, Ingested
 from tidegate.metrics.report import BatchReport, Counts
 from tidegate.plan.columns import ERROR
 from tidegate.plan.logical import Authority
 from tidegate.plan.settings import TimeMode
 from tidegate.spark.observe import observed
-from tidegate.state.manifest import Manifest, Segment
+from tidegate.state.intents import Intent, StepKind
+from tidegate.state.manifest import Manifest, Segment, Tables
 from tidegate.state.watermark import SINGLE_SHARD, WatermarkState, advance
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from tidegate.engine.job import Job
-    from tidegate.state.store import StateStore
+    from tidegate.engine.state_io import StateIO
 
 # Segments of one level that are merged into one of the next: closing reads O(log batches) of them.
 MERGE_FACTOR = 8
@@ -49,103 +53,141 @@ class Batch:
     """What a step is given.
 
     Attributes:
+        kind: why it runs.
+        batch_id: the batch of Spark; of a drain or flush the one before.
+        query_id, offsets_hash: what ties it to Spark, see ``SparkBatch``.
         rows: prepared rows, None when only time passes.
         clock_us: the clock of the batch: an instant that is the same when the batch is replayed.
             None at the end of a stream: then it is the one before.
-        drain: the end of the stream: every window closes.
-        flush: open state windows are emitted.
+        decided: what an earlier attempt has decided, which then holds; its results may have gone
+            out.
     """
 
+    kind: StepKind = StepKind.BATCH
     batch_id: int
-    rows: DataFrame | None
+    query_id: str | None = None
+    offsets_hash: str | None = None
+    rows: DataFrame | None = None
     clock_us: int | None = None
-    drain: bool = False
-    flush: bool = False
+    decided: Intent | None = None
 
 
-def step(
-    state: Manifest, batch: Batch, job: Job, store: StateStore
-) -> tuple[Manifest, BatchReport]:
+def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest, BatchReport]:
     """Run one micro-batch; return the state after it, already committed, and what it did."""
     started = time.monotonic()
     epoch = state.epoch + 1
     # The clock never goes back, whatever the machine's clock does.
     clock_us = _latest(state.clock_us, batch.clock_us)
+    if batch.decided is not None:
+        clock_us = batch.decided.clock_us
     start = BatchStart(epoch=epoch, clock_us=clock_us, bound_us=state.bound_us)
 
     ingested = Ingested()
     if batch.rows is not None:
-        ingested = job.operator.ingest(batch.rows, start, state.segments, store)
+        arrival = Arrival(rows=batch.rows, start=start, tables=state.tables)
+        ingested = job.operator.ingest(arrival, io)
     counts = _with_fallbacks(ingested.counts, job)
-    segments = (*state.segments, *ingested.segments)
+    tables = replace(state.tables, windows=(*state.tables.windows, *ingested.segments))
 
-    watermark = _advance(state, ingested, clock_us, job)
-    if batch.drain:
-        watermark = _past_everything(watermark, segments, job)
-    bound_us = _bound(state, watermark, job)
-
+    intent = batch.decided
+    if intent is None:
+        intent = _decide(state, batch, _Seen(ingested, tables, clock_us), job)
     closing = Closing(
         epoch=epoch,
         before_us=state.bound_us,
-        bound_us=bound_us,
-        segments=segments,
+        bound_us=intent.bound_us,
+        tables=tables,
         fresh=tuple(segment.name for segment in ingested.segments),
-        drain=batch.drain,
-        flush=batch.flush,
+        drain=batch.kind is StepKind.DRAIN,
+        flush=batch.kind is StepKind.FLUSH,
     )
-    emitted = _emit(closing, job, store)
+    closed = job.operator.close(closing, io)
+    unused = Unused(ingested=ingested, judged=_judged(state, start, job))
+    if closed.groups is not None or goes_out(unused, job):
+        io.store.check_claim()
+        if batch.decided is None:
+            io.store.put_intent(intent)
+        fault_point("after_intent", epoch)
+    emitted = _emit(closed, epoch, job)
     fault_point("after_results", epoch)
 
-    judged = Judged(
-        plan=job.plan,
-        start=start,
-        watermark_us=state.watermark.watermark_us,
-        late_windows=job.operator.late_windows(),
-    )
-    unused = Unused(
-        rows=batch.rows,
-        ingested=ingested,
-        judged=judged,
-        failed=emitted.failed,
-        closed=emitted.closed,
-    )
-    side_dropped = write_side_output(unused, job, store)
+    unused = replace(unused, failed=emitted.failed, closed=emitted.closed)
+    side_dropped = write_side_output(unused, job)
     fault_point("after_side_output", epoch)
 
-    live = _merge_segments(emitted.segments, bound_us, job, store, epoch)
+    live = _merge_segments(closed.tables, intent, job, io)
     fault_point("after_merge", epoch)
 
     after = Manifest(
         epoch=epoch,
+        checkpoint_id=io.store.checkpoint_id,
         batch_id=batch.batch_id,
+        query_id=batch.query_id,
+        offsets_hash=batch.offsets_hash,
         fingerprint=job.plan.fingerprint,
         plan_id=job.plan.plan_id,
         clock_us=clock_us,
-        watermark=watermark,
-        bound_us=bound_us,
-        segments=live,
+        watermark=intent.watermark,
+        bound_us=intent.bound_us,
+        writer=io.store.writer,
+        schema=io.types,
+        tables=live,
         totals=state.totals + counts,
     )
-    store.commit(after)
+    io.store.check_claim()
+    io.store.commit(after)
     fault_point("after_manifest", epoch)
-    store.clean_up(replace(state, segments=(*segments, *emitted.segments, *emitted.spent)), after)
+    io.store.clean_up(after)
     fault_point("after_clean_up", epoch)
     return after, replace(_report(after, counts, emitted, started), side_dropped=side_dropped)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emitted:
-    """What closed: distinct windows, result rows; the state that is left, and what is not.
+    """What went out: distinct windows, result rows.
 
     ``failed`` results are errors; they are among ``closed`` (see ``Finisher.closed``).
     """
 
-    segments: tuple[Segment, ...]
-    spent: tuple[Segment, ...] = ()
     windows: int = 0
     rows: int = 0
     failed: int = 0
     closed: DataFrame | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a batch has brought: its numbers, the state with its rows, the clock."""
+
+    ingested: Ingested
+    tables: Tables
+    clock_us: int | None
+
+
+def _decide(state: Manifest, batch: Batch, seen: _Seen, job: Job) -> Intent:
+    """Return what the step does from here on: how far the watermark goes, and what closes."""
+    watermark = _advance(state, seen, job)
+    if batch.kind is StepKind.DRAIN:
+        watermark = _past_everything(watermark, seen.tables, job)
+    return Intent(
+        epoch=state.epoch + 1,
+        kind=batch.kind,
+        batch_id=batch.batch_id,
+        query_id=batch.query_id,
+        offsets_hash=batch.offsets_hash,
+        clock_us=seen.clock_us,
+        watermark=watermark,
+        bound_us=_bound(state, watermark, job),
+    )
+
+
+def _judged(state: Manifest, start: BatchStart, job: Job) -> Judged:
+    return Judged(
+        plan=job.plan,
+        start=start,
+        watermark_us=state.watermark.watermark_us,
+        late_windows=job.operator.late_windows(),
+    )
 
 
 def _latest(*times: int | None) -> int | None:
@@ -159,18 +201,17 @@ def _with_fallbacks(counts: Counts, job: Job) -> Counts:
     return replace(counts, processing_time_fallback=counts.accumulated) if unasked else counts
 
 
-def _advance(state: Manifest, ingested: Ingested, clock_us: int | None, job: Job) -> WatermarkState:
-    if clock_us is None:
+def _advance(state: Manifest, seen: _Seen, job: Job) -> WatermarkState:
+    if seen.clock_us is None:
         return state.watermark
-    seen = {} if ingested.event_time_us is None else {SINGLE_SHARD: ingested.event_time_us}
-    return advance(state.watermark, seen, clock_us, job.plan.watermark)
+    event_time_us = seen.ingested.event_time_us
+    times = {} if event_time_us is None else {SINGLE_SHARD: event_time_us}
+    return advance(state.watermark, times, seen.clock_us, job.plan.watermark)
 
 
-def _past_everything(
-    watermark: WatermarkState, segments: tuple[Segment, ...], job: Job
-) -> WatermarkState:
+def _past_everything(watermark: WatermarkState, tables: Tables, job: Job) -> WatermarkState:
     """The watermark of a drain: past the end of every window, so that each closes, none reopens."""
-    last_us = job.operator.end_of_all(segments)
+    last_us = job.operator.end_of_all(tables)
     if last_us is None:
         return watermark
     past_us = last_us + job.plan.watermark.lateness_us
@@ -187,26 +228,23 @@ def _bound(state: Manifest, watermark: WatermarkState, job: Job) -> int | None:
     return _latest(state.bound_us, watermark.watermark_us - job.plan.watermark.lateness_us)
 
 
-def _emit(closing: Closing, job: Job, store: StateStore) -> Emitted:
-    closed = job.operator.close(closing, store)
+def _emit(closed: Closed, epoch: int, job: Job) -> Emitted:
     if closed.groups is None:
-        return Emitted(segments=closed.segments, spent=closed.spent)
+        return Emitted()
     failing: DataFrame | None = None
     failed: Callable[[], dict[str, int]] = dict
     if job.finisher.can_fail:
-        failing = job.finisher.closed(closed.groups, closing.epoch)
+        failing = job.finisher.closed(closed.groups, epoch)
         watched, failed = observed(failing, {"failed": f"count_if({ERROR} IS NOT NULL)"})
         results = job.finisher.results(watched)
     else:
-        results = job.finisher.finish(closed.groups, closing.epoch)
+        results = job.finisher.finish(closed.groups, epoch)
     count = closed.rows
     if count is None or job.finisher.drops_rows:
         results, numbers = observed(results, {"rows": "count(1)"})
         count = partial(_rows, numbers)
-    job.outlets.results(results, closing.epoch)
+    job.outlets.results.write(results, epoch)
     return Emitted(
-        segments=closed.segments,
-        spent=closed.spent,
         windows=closed.windows(),
         rows=count(),
         failed=failed().get("failed", 0),
@@ -218,27 +256,34 @@ def _rows(numbers: Callable[[], dict[str, int]]) -> int:
     return numbers()["rows"]
 
 
-def _merge_segments(
-    live: tuple[Segment, ...], bound_us: int | None, job: Job, store: StateStore, epoch: int
-) -> tuple[Segment, ...]:
+def _merge_segments(tables: Tables, intent: Intent, job: Job, io: StateIO) -> Tables:
     """Merge the segments of the lowest level that has too many; at most one level a step."""
-    levels = [segment.level for segment in live]
+    levels = [segment.level for segment in tables.windows]
     crowded = sorted(level for level in set(levels) if levels.count(level) >= MERGE_FACTOR)
     if not crowded:
-        return live
+        return tables
     level = crowded[0]
-    crowd = [segment for segment in live if segment.level == level]
-    rest = tuple(segment for segment in live if segment.level != level)
-    store.set_tasks_for(crowd)
+    crowd = [segment for segment in tables.windows if segment.level == level]
+    rest = tuple(segment for segment in tables.windows if segment.level != level)
+    merged = _merged(crowd, intent, job, io)
+    if merged is None:
+        return replace(tables, windows=rest)
+    return replace(tables, windows=(*rest, replace(merged, level=level + 1)))
+
+
+def _merged(crowd: list[Segment], intent: Intent, job: Job, io: StateIO) -> Segment | None:
     operator = job.operator
-    state = operator.merge(store.read_segments(crowd, operator.state_schema), bound_us)
-    segment = store.write_counted(
-        f"{epoch}-merged-{level + 1}", level + 1, state, operator.bounds()
-    )
-    return (*rest, segment) if segment is not None else rest
+    io.tasks.set_for(crowd)
+    rows = operator.merge(io.read(crowd), intent.bound_us)
+    if not operator.merges_rows:
+        rows = rows.coalesce(files_worth(crowd))
+    if operator.file_order:
+        rows = rows.sortWithinPartitions(*operator.file_order)
+    return io.write_counted(intent.epoch, "merged", rows, operator.bounds())
 
 
 def _report(after: Manifest, counts: Counts, emitted: Emitted, started: float) -> BatchReport:
+    segments = after.tables.segments
     return BatchReport(
         **{name: getattr(counts, name) for name in counts.__slots__},
         result_errors=emitted.failed,
@@ -248,8 +293,8 @@ def _report(after: Manifest, counts: Counts, emitted: Emitted, started: float) -
         watermark_us=after.watermark.watermark_us,
         closed_windows=emitted.windows,
         rows_out=emitted.rows,
-        state_rows=sum(segment.rows for segment in after.segments),
-        segments=len(after.segments),
-        open_from_us=min((segment.first_us for segment in after.segments), default=None),
+        state_rows=sum(segment.rows for segment in segments),
+        segments=len(segments),
+        open_from_us=min((segment.first_us for segment in segments), default=None),
         duration_ms=round((time.monotonic() - started) * 1000),
     )

@@ -6,12 +6,19 @@ the newest manifest in memory.
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import TYPE_CHECKING
 
+from tidegate.engine.state_io import StateIO
 from tidegate.engine.step import Batch, step
-from tidegate.errors import StateError
+from tidegate.engine.tasks import Tasks
+from tidegate.errors import StateError, TidegateError
+from tidegate.state.batch import SparkBatch, is_replay
+from tidegate.state.intents import StepKind
 from tidegate.state.manifest import Manifest, check_fingerprint
+from tidegate.state.plan_file import plan_file
+from tidegate.state.schema import check_schema
 from tidegate.state.store import StateStore
 
 if TYPE_CHECKING:
@@ -19,6 +26,9 @@ if TYPE_CHECKING:
 
     from tidegate.engine.job import Job
     from tidegate.metrics.report import BatchReport
+    from tidegate.state.intents import Intent
+
+_LOG = logging.getLogger("tidegate")
 
 # Settings of the session that steps run in; it is a session of their own. Adaptive execution
 # re-plans between stages, which costs a small batch 40 ms; a step knows its sizes and sets its
@@ -41,6 +51,9 @@ STEP_CONF = {
 class Stepper:
     """Runs steps on the state of a checkpoint.
 
+    Making one only reads. The checkpoint is claimed with the first step; from then on any other
+    query that has claimed it before stops.
+
     Args:
         job: what to run.
         checkpoint: the query's checkpoint folder.
@@ -54,15 +67,17 @@ class Stepper:
         for name, value in STEP_CONF.items():
             spark.conf.set(name, value)
         self._job = job
-        self._store = StateStore(spark, checkpoint, job.partitions)
-        newest = self._store.newest()
-        if newest is None:
-            newest = Manifest(
-                epoch=-1, batch_id=-1, fingerprint=job.plan.fingerprint, plan_id=job.plan.plan_id
-            )
-        check_fingerprint(newest, job.plan.fingerprint, checkpoint=checkpoint)
-        self._store.sweep(newest)
-        self._state = newest
+        self._checkpoint = checkpoint
+        self._plan = plan_file(job.plan)
+        self._store = StateStore(spark, checkpoint, self._plan)
+        self._io = StateIO(
+            store=self._store,
+            tasks=Tasks(spark, job.partitions),
+            schema=job.operator.state_schema,
+            types={f.name: f.dataType.simpleString() for f in job.operator.state_schema},
+        )
+        self._state = self._newest()
+        self._has_begun = False
         self._lock = threading.Lock()
 
     @property
@@ -70,36 +85,142 @@ class Stepper:
         """The state after the last step."""
         return self._state
 
-    def run(self, batch_id: int, rows: DataFrame | None, clock_us: int) -> BatchReport | None:
+    def run(self, batch: SparkBatch, rows: DataFrame | None) -> BatchReport | None:
         """Run the step of a batch; None when the state already has it (a replay after a crash).
 
-        ``clock_us`` is the batch's clock, the same when it is replayed.
+        Args:
+            batch: the batch.
+            rows: its prepared rows; None when only time passes.
 
         Raises:
-            StateError: batches between the state and this one are missing.
+            StateError: the batch is not the one that comes next, another query writes to the
+                checkpoint, or the state is damaged.
         """
         with self._lock:
-            if batch_id <= self._state.batch_id:
+            # Before anything is written: a batch that is refused changes nothing.
+            self._is_replay(batch)
+            self._begin()
+            self._finish_end()
+            if self._is_replay(batch):
+                if rows is not None:
+                    # What is stateful in front of us (``dropDuplicates``) insists on being read.
+                    rows.write.format("noop").mode("overwrite").save()
                 return None
-            if batch_id != self._state.batch_id + 1:
-                raise StateError(
-                    f"batch {batch_id} was given, but the state under {self._store.checkpoint} "
-                    f"ends at batch {self._state.batch_id}\n\nManifests are missing: the "
-                    "checkpoint of Spark and the folder tidegate in it belong together. Restore "
-                    "both from the same copy, or start with a new checkpoint."
+            decided = self._decided()
+            if decided is not None and decided.offsets_hash != batch.offsets_hash:
+                _LOG.warning(
+                    "batch %d of %s reads other rows than an earlier attempt at it, whose results "
+                    "may have gone out",
+                    batch.batch_id,
+                    self._checkpoint,
                 )
-            return self._step(Batch(batch_id=batch_id, rows=rows, clock_us=clock_us))
+                decided = None
+            return self._step(
+                Batch(
+                    batch_id=batch.batch_id,
+                    query_id=batch.query_id,
+                    offsets_hash=batch.offsets_hash,
+                    rows=rows,
+                    clock_us=batch.clock_us,
+                    decided=decided,
+                )
+            )
 
     def drain(self) -> BatchReport:
-        """Close and emit every window; later rows for them are late."""
-        with self._lock:
-            return self._step(Batch(batch_id=self._state.batch_id, rows=None, drain=True))
+        """Close and emit every window; later rows for them are late.
+
+        Raises:
+            StateError: a batch has been begun, and its results may have gone out.
+        """
+        return self._end(StepKind.DRAIN)
 
     def flush(self) -> BatchReport:
-        """Emit open state windows; other kinds have nothing to flush."""
+        """Emit open state windows; other kinds have nothing to flush.
+
+        Raises:
+            StateError: as ``drain``.
+        """
+        return self._end(StepKind.FLUSH)
+
+    def _end(self, kind: StepKind) -> BatchReport:
         with self._lock:
-            return self._step(Batch(batch_id=self._state.batch_id, rows=None, flush=True))
+            self._begin()
+            finished = self._finish_end()
+            if finished is not None and finished[0] is kind:
+                return finished[1]  # It is what was asked for, and had been begun before.
+            pending = self._decided()
+            if pending is not None:
+                raise StateError(
+                    f"batch {pending.batch_id} of {self._checkpoint} has not been committed, and "
+                    f"its results may have gone out\n\nA {kind} comes after it: start the query "
+                    f"again, which runs the batch again, and then ask for the {kind}."
+                )
+            return self._step(self._without_rows(kind))
+
+    def _begin(self) -> None:
+        """Claim the checkpoint and open the sinks, before the first step."""
+        if self._has_begun:
+            return
+        if not self._store.is_claimed:
+            self._store.claim(self._state.epoch)
+            # Until now another process may have written.
+            self._state = self._newest()
+        newest_epoch = self._state.epoch if self._state.epoch >= 0 else None
+        self._job.outlets.open(self._store.checkpoint_id, newest_epoch)
+        self._has_begun = True
+
+    def _finish_end(self) -> tuple[StepKind, BatchReport] | None:
+        """Finish a drain or a flush whose results may have gone out, of whichever process."""
+        begun = self._decided()
+        if begun is None or begun.is_batch:
+            return None
+        report = self._step(self._without_rows(begun.kind, begun))
+        _LOG.info(
+            "%s: the %s that was begun before is finished: %d windows in epoch %d",
+            self._checkpoint,
+            begun.kind,
+            report.closed_windows,
+            report.epoch,
+        )
+        return begun.kind, report
+
+    def _decided(self) -> Intent | None:
+        """What an earlier attempt at the coming step has decided."""
+        return self._store.intent(self._state.epoch + 1)
+
+    def _is_replay(self, batch: SparkBatch) -> bool:
+        return is_replay(batch, self._state, self._checkpoint)
+
+    def _without_rows(self, kind: StepKind, decided: Intent | None = None) -> Batch:
+        """A step between two batches: it stays with the batch before."""
+        return Batch(
+            kind=kind,
+            batch_id=self._state.batch_id,
+            query_id=self._state.query_id,
+            offsets_hash=self._state.offsets_hash,
+            decided=decided,
+        )
+
+    def _newest(self) -> Manifest:
+        """Return the state that the checkpoint has, and refuse that of another query."""
+        plan = self._job.plan
+        newest = self._store.newest()
+        if newest is None:
+            return Manifest(
+                epoch=-1, batch_id=-1, fingerprint=plan.fingerprint, plan_id=plan.plan_id
+            )
+        check_fingerprint(newest, plan.fingerprint, checkpoint=self._checkpoint)
+        check_schema(newest, self._io.types, self._plan.texts, self._checkpoint)
+        return newest
 
     def _step(self, batch: Batch) -> BatchReport:
-        self._state, report = step(self._state, batch, self._job, self._store)
+        try:
+            self._state, report = step(self._state, batch, self._job, self._io)
+        except TidegateError:
+            raise
+        except Exception as error:
+            damage = self._store.damage_behind(error, self._state)
+            if damage is not None:
+                raise damage from error
+            raise
         return report

@@ -98,7 +98,7 @@ class Run:
         A window without rows between two that have some counts too.
         """
         state = self._stepper.state
-        return self._job.operator.open_windows(state.segments, state.bound_us)
+        return self._job.operator.open_windows(state)
 
     @property
     def status(self) -> dict[str, object]:
@@ -193,7 +193,7 @@ class Run:
                 self._stepper = Stepper(self._job, self._launch.checkpoint, rows.sparkSession)
                 self._files.restore()
                 self._clock = OffsetLogClock(rows.sparkSession, self._launch.checkpoint)
-            self._report(self._stepper.run(batch_id, _in_one_task(rows), self._clock.at(batch_id)))
+            self._report(self._stepper.run(self._clock.batch(batch_id), _in_one_task(rows)))
         except Exception as error:
             self._failure = error
             raise

@@ -14,8 +14,8 @@ class PhysicalPlan:
     """How a query runs, stage by stage, and the identity of its state.
 
     ``fingerprint`` maps each thing that shapes state to its text (window, keys, accumulators, event
-    time, format version); ``plan_id`` is its hash (32 hex digits). ``settings`` are those it was
-    planned with, ``origin`` names the statement in messages.
+    time); ``plan_id`` is its hash (32 hex digits). ``settings`` are those it was planned with,
+    ``origin`` names the statement in messages.
     """
 
     prepare: Prepare

@@ -11,9 +11,6 @@ from tidegate.plan.stages import IngestPartials, IngestRows
 from tidegate.plan.windows import Window
 from tidegate.time import TimeUnit, format_duration
 
-# The version of the checkpoint format; raising it makes older checkpoints unreadable.
-FORMAT_VERSION = "1"
-
 
 def state_fingerprint(plan: PhysicalPlan) -> dict[str, str]:
     """Return what shapes the state of a plan; plans that share a checkpoint must agree in it.
@@ -28,7 +25,6 @@ def state_fingerprint(plan: PhysicalPlan) -> dict[str, str]:
             rows = [argument.expression.sql for argument in ingest.arguments]
             held = "rows of " + json.dumps(rows)
     return {
-        "format": FORMAT_VERSION,
         "window": _window_identity(plan.close.window),
         "emit": "on_close" if spec.emit_on_close else "at_once",
         "keys": json.dumps([key.expression.sql for key in ingest.keys]),

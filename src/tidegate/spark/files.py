@@ -49,6 +49,32 @@ def write_folder(frame: DataFrame, folder: str, *, format: str, options: Mapping
         writer.mode("append").save(folder)
 
 
+def write_new_folder(
+    frame: DataFrame, folder: str, *, local: str | None, format: str, options: Mapping[str, str]
+) -> None:
+    """Write a frame as the files of a folder that is not there yet.
+
+    Args:
+        frame: any frame.
+        folder: a Hadoop path whose name nobody else uses.
+        local: the same folder on the driver's disk; None when it is elsewhere.
+        format: a format of Spark's writers.
+        options: options of the writer.
+    """
+    if local is not None:
+        _make_folders(frame.sparkSession, local)
+    frame.write.format(format).options(**options).mode("append").save(folder)
+
+
+def qualified(spark: SparkSession, folder: str) -> tuple[str, str]:
+    """Return the scheme of a folder's file system and the absolute path on it."""
+    jvm: Any = spark._jvm
+    path = jvm.org.apache.hadoop.fs.Path(folder)
+    conf = spark._jsparkSession.sessionState().newHadoopConf()
+    uri = path.getFileSystem(conf).makeQualified(path).toUri()
+    return str(uri.getScheme()), str(uri.getPath())
+
+
 def _local_path(spark: SparkSession, folder: str) -> str | None:
     """The path of a folder on the driver's disk; None when it is elsewhere or relative."""
     found = re.fullmatch(r"(file:(?://)?)?(/(?!/).*)", folder)

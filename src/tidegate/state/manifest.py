@@ -1,71 +1,156 @@
 """The manifest: one small JSON file a batch that says what the state is after it.
 
-State is what the newest manifest says, nothing else: a segment that no manifest names does not
-exist. Manifests are written whole and put in place atomically, so a reader sees all of one or
-nothing of it.
+State is what the newest manifest says, nothing else: a file that no manifest names does not exist.
+A manifest is put in place as a whole, and only where there is none, so a reader sees all of one or
+nothing of it, and of two writers one loses.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
 
 from tidegate.errors import StateError
 from tidegate.metrics.report import Counts
 from tidegate.state.watermark import Shard, WatermarkState
 
-# The shape of manifests and of the segments they name.
-MANIFEST_VERSION = 2
+# The version of manifests, intents, ``plan.json`` and of the files that manifests name.
+MANIFEST_VERSION = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateFile:
+    """A Parquet file of a segment, and how many bytes it has."""
+
+    name: str
+    bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """An immutable Parquet folder of state.
+    """State rows that were written together; its files are never changed.
 
     Attributes:
-        name: the folder under ``segments``.
+        name: its folder under ``segments``, a name that is used once.
         level: 0 as a batch wrote it, one more for each time it was merged with others.
         first_us: the least value of its time column (``_pane`` of partials).
         last_us: the greatest.
-        rows: how many rows it holds.
+        rows: how many rows it holds that windows may still need.
         windows: how many open windows, where the operator that wrote it says so.
+        files: its files.
     """
 
     name: str
-    level: int
+    level: int = 0
     first_us: int
     last_us: int
     rows: int
     windows: int = 0
+    files: tuple[StateFile, ...] = ()
+
+    @property
+    def bytes(self) -> int:
+        """The size of all files."""
+        return sum(file.bytes for file in self.files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tables:
+    """The state by its tables, each a list of segments, the oldest first.
+
+    Attributes:
+        windows: what windows are made of: partials, or rows.
+        log: what ordered windows (state, count) carry from close to close.
+        duplicates: the keys of rows that have been seen; not used yet.
+        quotas: the groups that are counted against a limit; not used yet.
+        shards: the shards of the watermark, where they are too many for the manifest; not used yet.
+    """
+
+    windows: tuple[Segment, ...] = ()
+    log: tuple[Segment, ...] = ()
+    duplicates: tuple[Segment, ...] = ()
+    quotas: tuple[Segment, ...] = ()
+    shards: tuple[Segment, ...] = ()
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The segments of all tables."""
+        return (*self.windows, *self.log, *self.duplicates, *self.quotas, *self.shards)
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Tables:
+        """Read the tables of a manifest."""
+        names = [each.name for each in fields(Tables)]
+        return Tables(**{name: tuple(_segment(each) for each in data[name]) for name in names})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writer:
+    """A process that has claimed a checkpoint.
+
+    Attributes:
+        id: random; it is in the names of all that the process writes.
+        term: the number of its claim; the greatest is the one that may write.
+        host: the machine.
+        pid: the process.
+        started: when it claimed the checkpoint, ISO 8601 UTC.
+    """
+
+    id: str
+    term: int
+    host: str
+    pid: int
+    started: str
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host} (since {self.started})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """The state after a batch.
+    """The state after a step.
 
     Attributes:
         epoch: the number of the step: the batch id, plus one for each drain before it. It names the
-            manifest, the segments and the results of the step.
+            manifest and the results of the step.
+        checkpoint_id: random hex, the same in all manifests of a checkpoint: who owns what sinks
+            have written.
         batch_id: the last batch of Spark that is in the state; -1 before the first.
+        query_id: the id of the streaming query whose batch it is; None where there is none.
+        offsets_hash: a hash of the offsets that the batch reads up to; None likewise.
         fingerprint: what shapes the state, see ``PhysicalPlan.fingerprint``.
         plan_id: its hash.
         clock_us: the greatest clock so far.
         watermark: the shards and the watermark.
         bound_us: windows with an end up to here have closed; None while there is no watermark.
-        segments: the state.
+        writer: who wrote it; None in the state before the first step.
+        schema: the columns of the state and their types (DDL), in their order.
+        tables: the state.
         totals: rows so far, by fate.
     """
 
     epoch: int
+    checkpoint_id: str = ""
     batch_id: int
+    query_id: str | None = None
+    offsets_hash: str | None = None
     fingerprint: Mapping[str, str]
     plan_id: str
     clock_us: int | None = None
     watermark: WatermarkState = field(default_factory=WatermarkState)
     bound_us: int | None = None
-    segments: tuple[Segment, ...] = ()
+    writer: Writer | None = None
+    schema: Mapping[str, str] = field(default_factory=dict)
+    tables: Tables = field(default_factory=Tables)
     totals: Counts = field(default_factory=Counts)
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The segments of all tables."""
+        return self.tables.segments
 
     def to_json(self) -> str:
         """Return the text of the file."""
@@ -79,30 +164,60 @@ class Manifest:
             StateError: the text is no manifest, or one of a version that this release does not
                 read.
         """
-        try:
+        with reading(path, "manifest"):
             data = json.loads(text)
-            version = data.pop("version")
-            if version != MANIFEST_VERSION:
-                raise StateError(
-                    f"{path} is a manifest of version {version}, this release reads version "
-                    f"{MANIFEST_VERSION}\n\nUse the release that wrote it, or start with another "
-                    "checkpoint."
-                )
-            watermark = data.pop("watermark")
+            check_version(data.pop("version"), path)
             return Manifest(
-                watermark=WatermarkState(
-                    shards={name: Shard(**shard) for name, shard in watermark["shards"].items()},
-                    watermark_us=watermark["watermark_us"],
-                ),
-                segments=tuple(Segment(**segment) for segment in data.pop("segments")),
+                watermark=watermark_from_json(data.pop("watermark")),
+                writer=Writer(**data.pop("writer")),
+                tables=Tables.from_json(data.pop("tables")),
                 totals=Counts(**data.pop("totals")),
                 **data,
             )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise StateError(
-                f"{path} is not a manifest: {error}\n\nThe file was changed or cut short. Restore "
-                "it from a copy of the checkpoint, or start with a new checkpoint."
-            ) from error
+
+
+def watermark_from_json(data: Mapping[str, Any]) -> WatermarkState:
+    """Read the watermark of a manifest or an intent."""
+    return WatermarkState(
+        shards={name: Shard(**shard) for name, shard in data["shards"].items()},
+        watermark_us=data["watermark_us"],
+    )
+
+
+@contextmanager
+def reading(path: str, kind: str) -> Iterator[None]:
+    """Tell of a file that is not what it should be, where its text is taken apart.
+
+    Raises:
+        StateError: names the file.
+    """
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StateError(
+            f"{path} is not a {kind} that can be read: {error}\n\nThe file was changed or cut "
+            "short. Restore it from a copy of the checkpoint, or start with a new checkpoint."
+        ) from error
+
+
+def check_version(version: object, path: str) -> None:
+    """Refuse a file of another version.
+
+    Raises:
+        StateError: names both versions and the ways out.
+    """
+    if version != MANIFEST_VERSION:
+        raise StateError(
+            f"{path} has version {version} of the state, this release reads version "
+            f"{MANIFEST_VERSION}\n\nGo on with the release that wrote it, or let that release end "
+            "the query with a drain, which emits every open window, and start this release with a "
+            "new checkpoint."
+        )
+
+
+def _segment(data: Mapping[str, Any]) -> Segment:
+    files = tuple(StateFile(**file) for file in data["files"])
+    return Segment(**{**data, "files": files})
 
 
 def check_fingerprint(

@@ -1,11 +1,13 @@
-"""The state store: Parquet segments and manifests under ``<checkpoint>/tidegate``.
+"""The state store: what a query reads and writes under ``<checkpoint>/tidegate``.
 
-    tidegate/manifests/7.json         the state after epoch 7
-    tidegate/segments/7/              the partials that epoch 7 brought
-    tidegate/segments/7-merged-1/     segments of level 0 merged by epoch 7 into one of level 1
+    tidegate/plan.json                    what the state means
+    tidegate/manifests/7.json             the state after epoch 7
+    tidegate/intents/7-2.json             what epoch 7 has decided, written before its results
+    tidegate/writers/2.json               the second process that claimed the checkpoint
+    tidegate/segments/7-3f9a1c02-batch/   state rows that epoch 7 brought
 
-Everything goes through Hadoop's file system API and Spark's own ``CheckpointFileManager``, so a
-checkpoint may be on any file system that Spark's own checkpoints may be on.
+Nothing is ever overwritten: the name of a segment has its writer in it and is used once, all other
+files are put in place only where there is none. Constructing a store, and reading, change nothing.
 """
 
 from __future__ import annotations
@@ -13,41 +15,45 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException
 
 from tidegate.errors import StateError
-from tidegate.spark.files import file_manager, write_folder
-from tidegate.spark.observe import observed
-from tidegate.state.manifest import Manifest, Segment
+from tidegate.spark.files import qualified, write_new_folder
+from tidegate.state.cleaning import Cleaner, segment_name
+from tidegate.state.damage import FOLDER as SEGMENTS
+from tidegate.state.damage import Damage, listed_damage, local_damage, told_damage
+from tidegate.state.files import Files, LocalFiles
+from tidegate.state.hadoop_files import HadoopFiles
+from tidegate.state.intents import Intent, find_intent, put_intent
+from tidegate.state.manifest import Manifest, Segment, StateFile, Writer
+from tidegate.state.manifest_log import ManifestLog, manifest_name, reason
+from tidegate.state.plan_file import NAME as PLAN
+from tidegate.state.plan_file import PlanFile
+from tidegate.state.writers import Claim, check_claim, claim, displaced
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-# Manifests kept besides the newest, for a look back; segments that only they name are gone.
-OLDER_MANIFESTS = 10
-
-# State rows for which one task more is worth its start.
-ROWS_PER_TASK = 100_000
-
-# State rows that one task reads, without an exchange (tumbling, 50 K of them: 40 ms less of 760 ms
-# a batch than by two tasks).
-FEW_ROWS = 75_000
-
-# By how much a batch may be larger than the one before without being short of tasks.
-GROWTH = 4
-
-# The fast hash map of an aggregation has room for 2**bits groups; what does not fit goes to a
-# slower one (4 M rows of 400 K groups: 1.2 s with the 16 bits that are Spark's default, 0.85 s with
-# 20). Room costs a small batch some milliseconds.
-MAP_BITS = "spark.sql.codegen.aggregate.fastHashMap.capacityBit"
-FEW_GROUPS_BITS, MANY_GROUPS_BITS = 16, 20
-
-_PARQUET_OPTIONS = {
+_WRITE_OPTIONS = {
     # A segment is listed in a manifest or does not exist: the marker file says nothing.
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     "compression": "lz4_raw",
 }
+
+# Nothing that is set in the session may change what is read.
+_READ_OPTIONS = {
+    "__globPaths__": "false",  # [1] and {a} in a path are just that
+    "ignoreCorruptFiles": "false",
+    "ignoreMissingFiles": "false",
+    "mergeSchema": "false",
+    "recursiveFileLookup": "true",  # a=b in a path is no partition
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+}
+
+# From how many files on Spark lists them by a job of its own.
+_LISTING = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 
 
 class StateStore:
@@ -56,21 +62,26 @@ class StateStore:
     Args:
         spark: the session of the batch; its Hadoop configuration reaches the file system.
         checkpoint: the query's checkpoint folder, any Hadoop path.
-        partitions: the most tasks that a shuffle may have.
+        plan: what the state means, for ``plan.json``.
     """
 
-    def __init__(self, spark: SparkSession, checkpoint: str, partitions: int) -> None:
+    def __init__(self, spark: SparkSession, checkpoint: str, plan: PlanFile) -> None:
         self.checkpoint = checkpoint
+        self._plan = plan
         self._spark = spark
-        self._partitions = partitions
-        self._settings: dict[str, str] = {}
-        # State rows that the last batch brought; None before the first.
-        self.batch_rows: int | None = None
         self._root = f"{checkpoint.rstrip('/')}/tidegate"
-        assert spark._jvm is not None, "a running session has a JVM"
-        # Kept: to find a class by its name again costs 3 ms.
-        self._new_path: Any = spark._jvm.org.apache.hadoop.fs.Path
-        self._files = file_manager(spark, f"{self._root}/manifests")
+        scheme, path = qualified(spark, self._root)
+        self._local = path if scheme == "file" else None
+        self.files: Files = LocalFiles(path) if self._local else HadoopFiles(spark, self._root)
+        if self._local:
+            spark.conf.set(_LISTING, "100000")  # A look at a local file takes microseconds.
+        self._log = ManifestLog(self.files)
+        self._claim: Claim | None = None
+        self._cleaner: Cleaner | None = None
+        # Intents by epoch, once the checkpoint has been looked through: its own, and one before.
+        self._intents: dict[int, Intent] | None = None
+        # The segments written since the last commit.
+        self._written: dict[str, None] = {}
 
     def newest(self) -> Manifest | None:
         """Return the newest manifest, None when there is none.
@@ -78,145 +89,201 @@ class StateStore:
         Raises:
             StateError: it cannot be read.
         """
-        numbers = self.manifest_numbers()
-        return self.read(numbers[-1]) if numbers else None
+        return self._log.newest()
 
-    def manifest_numbers(self) -> list[int]:
-        """Return the epochs of all manifests, ascending."""
-        folder = self._path("manifests")
-        if not self._files.exists(folder):
-            return []
-        names = [status.getPath().getName() for status in self._files.list(folder)]
-        return sorted(
-            int(name.removesuffix(".json"))
-            for name in names
-            if name.removesuffix(".json").isdecimal()
-        )
+    @property
+    def is_claimed(self) -> bool:
+        """Whether this store may write."""
+        return self._claim is not None
 
-    def read(self, epoch: int) -> Manifest:
-        """Return the manifest of an epoch.
+    @property
+    def writer(self) -> Writer:
+        """Who writes; the checkpoint has been claimed."""
+        assert self._claim is not None, "nothing is written before the checkpoint is claimed"
+        return self._claim.writer
+
+    @property
+    def checkpoint_id(self) -> str:
+        """The id of the checkpoint, which has been claimed."""
+        assert self._claim is not None, "the checkpoint has been claimed"
+        return self._claim.checkpoint_id
+
+    @property
+    def clean_up_failures(self) -> int:
+        """How many calls of cleaning up have failed so far."""
+        return self._cleaner.failures if self._cleaner else 0
+
+    def claim(self, known_epoch: int) -> None:
+        """Become the one that writes.
+
+        Args:
+            known_epoch: the newest epoch that has been seen before, -1 when there was none.
 
         Raises:
-            StateError: it is not there or cannot be read.
+            StateError: the claim cannot be written, or the manifests are gone.
         """
-        path = self._path("manifests", f"{epoch}.json")
-        try:
-            stream = self._files.open(path)
-        except Py4JJavaError as error:
+        newest = self.newest()
+        if newest is None and known_epoch >= 0:
             raise StateError(
-                f"{path} cannot be read: {error.java_exception}\n\nRestore the file or start with "
-                "another checkpoint."
-            ) from error
+                f"checkpoint {self.checkpoint} is gone: a moment ago it had epoch {known_epoch}"
+                "\n\nMount or restore the folder, then start again."
+            )
+        self._claim = claim(self.files, newest)
+        self._cleaner = Cleaner(self.files, self._claim.writer)
+
+    def check_claim(self) -> None:
+        """Go on only as the one that writes.
+
+        Raises:
+            StateError: another process has claimed the checkpoint since.
+        """
+        check_claim(self.files, self.writer)
+
+    def intent(self, epoch: int) -> Intent | None:
+        """Return what an earlier attempt at the coming epoch has decided.
+
+        Raises:
+            StateError: it cannot be read.
+        """
+        if self._intents is not None:
+            return self._intents.get(epoch)
         try:
-            text = bytes(stream.readAllBytes()).decode()
-        finally:
-            stream.close()
-        return Manifest.from_json(text, path=str(path.toString()))
+            found = find_intent(self.files, epoch)
+            self._intents = {} if found is None else {epoch: found}
+            return found
+        except OSError as error:
+            raise StateError(
+                f"{self.files.where('intents')} cannot be read: {reason(error)}\n\nMake the "
+                "checkpoint readable, then start again."
+            ) from error
+
+    def put_intent(self, intent: Intent) -> None:
+        """Write down what a step has decided.
+
+        Raises:
+            StateError: it cannot be written.
+        """
+        assert self._cleaner is not None, "the checkpoint has been claimed"
+        try:
+            put_intent(self.files, intent, self.writer.term)
+        except OSError as error:
+            raise self._unwritable(error, "nothing of its results has been written") from error
+        self._intents = {intent.epoch: intent}
+        self._cleaner.add_intent(intent.epoch)
 
     def commit(self, manifest: Manifest) -> None:
-        """Put the manifest of a batch in place: from here on the batch has happened."""
-        folder = self._path("manifests")
-        if not self._files.exists(folder):
-            self._files.mkdirs(folder)
-        target = self._path("manifests", f"{manifest.epoch}.json")
-        stream = self._files.createAtomic(target, True)
-        try:
-            stream.write(bytearray(manifest.to_json().encode()))
-        except BaseException:
-            stream.cancel()
-            raise
-        stream.close()
+        """Put the manifest of a step in place: from here on the step has happened.
 
-    def segment_path(self, name: str) -> str:
-        """Return the path of a segment."""
-        return f"{self._root}/segments/{name}"
-
-    def write_segment(self, name: str, partials: DataFrame) -> None:
-        """Write a segment, in place of what an earlier attempt at the batch left."""
-        write_folder(partials, self.segment_path(name), format="parquet", options=_PARQUET_OPTIONS)
-
-    def read_segments(
-        self, segments: Sequence[Segment], schema: StructType, few: int | None = None
-    ) -> DataFrame:
-        """Return the partials of segments as one DataFrame with the given schema.
-
-        Up to ``few`` rows, ``FEW_ROWS`` when not said otherwise, are read by one task.
+        Raises:
+            StateError: it cannot be written, or another process has written it.
         """
-        paths = [self.segment_path(segment.name) for segment in segments]
-        state = self._spark.read.schema(schema).parquet(*paths)
-        # In one task nothing has to be exchanged, which saves a small batch a stage.
-        rows = sum(segment.rows for segment in segments)
-        return state.coalesce(1) if rows <= (FEW_ROWS if few is None else few) else state
+        try:
+            self._put_plan(manifest)
+            self.files.put_if_absent(manifest_name(manifest.epoch), manifest.to_json())
+        except FileExistsError:
+            other = self._log.read(manifest.epoch).writer
+            raise displaced(self.files, self.writer, other) from None
+        except OSError as error:
+            raise self._unwritable(error, "the batch is not committed") from error
 
-    def write_counted(
-        self, name: str, level: int, state: DataFrame, bounds: tuple[str, str]
-    ) -> Segment | None:
-        """Write a segment, count it on the way, and return it; None when it would be empty."""
-        first, last = bounds
-        watched, numbers = observed(state, {"rows": "count(1)", "first": first, "last": last})
-        self.write_segment(name, watched)
-        seen = numbers()
-        if not seen["rows"]:
-            self.delete_segment(name)
-            return None
-        return Segment(
-            name=name, level=level, first_us=seen["first"], last_us=seen["last"], rows=seen["rows"]
+    def clean_up(self, manifest: Manifest) -> None:
+        """Delete what is not needed after the commit of a manifest; never fails."""
+        assert self._cleaner is not None, "the checkpoint has been claimed"
+        written, self._written = self._written, {}
+        self._cleaner.clean_up(manifest, written)
+
+    def write_segment(
+        self, epoch: int, what: str, rows: DataFrame
+    ) -> tuple[str, tuple[StateFile, ...]]:
+        """Write a segment to a folder of its own; return its name and its files.
+
+        What no manifest names in the end is deleted after the next commit.
+        """
+        name = segment_name(epoch, self.writer, what)
+        attempts = 1
+        while name in self._written:
+            attempts += 1
+            name = segment_name(epoch, self.writer, f"{what}{attempts}")
+        self._written[name] = None
+        folder = f"{SEGMENTS}/{name}"
+        write_new_folder(
+            rows,
+            self._path(folder),
+            local=None if self._local is None else f"{self._local}/{folder}",
+            format="parquet",
+            options=_WRITE_OPTIONS,
+        )
+        try:
+            entries = self.files.entries(folder)
+        except OSError as error:
+            raise self._unwritable(error, "the batch is not committed") from error
+        entries.sort(key=lambda entry: entry.name)
+        return name, tuple(StateFile(name=each.name, bytes=each.bytes) for each in entries)
+
+    def read_segments(self, segments: Sequence[Segment], schema: StructType) -> DataFrame:
+        """Return the rows of segments as one DataFrame with the given schema.
+
+        Raises:
+            StateError: a file is missing or is not as it was written.
+        """
+        if self._local is not None:
+            self._raise(local_damage(self._local, segments))
+        paths = [
+            self._path(f"{SEGMENTS}/{segment.name}/{file.name}")
+            for segment in segments
+            for file in segment.files
+        ]
+        try:
+            rows = self._spark.read.schema(schema).options(**_READ_OPTIONS).parquet(*paths)
+        except AnalysisException:
+            self._raise(self._listed(segments))
+            raise
+        if self._local is None and _found_bytes(rows) != sum(each.bytes for each in segments):
+            self._raise(self._listed(segments))
+        return rows
+
+    def damage_behind(self, error: Exception, manifest: Manifest) -> StateError | None:
+        """Return the damage of the state that made a step fail, None when that was not it."""
+        segments = manifest.segments
+        damage = self._listed(segments) or told_damage(str(error), segments)
+        return damage.error(self.checkpoint) if damage else None
+
+    def _listed(self, segments: Sequence[Segment]) -> Damage | None:
+        try:
+            return listed_damage(self.files, segments)
+        except OSError:
+            return None  # Then it is the file system that is at fault, and Spark has said so.
+
+    def _raise(self, damage: Damage | None) -> None:
+        if damage is not None:
+            raise damage.error(self.checkpoint)
+
+    def _put_plan(self, manifest: Manifest) -> None:
+        """Write ``plan.json`` with the first manifest; it stays from then on."""
+        if manifest.epoch > 0:
+            return
+        text = self._plan.to_json()
+        try:
+            self.files.put_if_absent(PLAN, text)
+        except FileExistsError:
+            if self._log.epochs() or self.files.read(PLAN) == text:
+                return
+            # Of a query that never got as far as a manifest, and so has left no state.
+            self.files.delete(PLAN)
+            self.files.put_if_absent(PLAN, text)
+
+    def _unwritable(self, error: OSError, so: str) -> StateError:
+        return StateError(
+            f"checkpoint {self.checkpoint} cannot be written: {reason(error)}\n\nThe batch in hand "
+            f"failed and {so}. Free space on the disk, or make the folder writable or mount it "
+            "again; then start the query again: it runs the batch again and goes on exactly."
         )
 
-    def set_tasks(self, count: int | None = None) -> None:
-        """Set how many tasks the next shuffle has; all that may be without a number."""
-        count = self._partitions if count is None else min(count, self._partitions)
-        self._set("spark.sql.shuffle.partitions", str(count))
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}"
 
-    def set_tasks_for(self, segments: Sequence[Segment]) -> None:
-        """Set as many tasks as the rows of the segments are worth."""
-        rows = sum(segment.rows for segment in segments)
-        self.set_tasks(max(1, -(-rows // ROWS_PER_TASK)))
 
-    def set_tasks_for_batch(self) -> None:
-        """Set the tasks of a batch by what the batch before brought, with room to grow.
-
-        Without one before, after a start, all that there may be: a batch that catches up is large.
-        """
-        rows = self.batch_rows
-        self.set_tasks(None if rows is None else max(1, -(-GROWTH * rows // ROWS_PER_TASK)))
-        many = rows is None or 2 * rows > 1 << FEW_GROUPS_BITS
-        self._set(MAP_BITS, str(MANY_GROUPS_BITS if many else FEW_GROUPS_BITS))
-
-    def delete_segment(self, name: str) -> None:
-        """Delete a segment; one that is not there is no error."""
-        self._delete("segments", name)
-
-    def clean_up(self, before: Manifest, now: Manifest) -> None:
-        """Delete what the step from one manifest to the next has made unreachable."""
-        live = {segment.name for segment in now.segments}
-        for segment in before.segments:
-            if segment.name not in live:
-                self._delete("segments", segment.name)
-        self._delete("manifests", f"{now.epoch - OLDER_MANIFESTS - 1}.json")
-
-    def sweep(self, manifest: Manifest) -> None:
-        """Delete segments that no manifest names: a crash between two writes may have left them.
-
-        Called once, at the start of a query, when no batch is being written.
-        """
-        folder = self._path("segments")
-        if not self._files.exists(folder):
-            return
-        live = {segment.name for segment in manifest.segments}
-        for status in self._files.list(folder):
-            name = status.getPath().getName()
-            if name not in live:
-                self._delete("segments", name)
-
-    def _set(self, setting: str, value: str) -> None:
-        if self._settings.get(setting) != value:
-            self._spark.conf.set(setting, value)
-            self._settings[setting] = value
-
-    def _delete(self, *parts: str) -> None:
-        # CheckpointFileManager.delete is recursive and does not mind a path that is not there.
-        self._files.delete(self._path(*parts))
-
-    def _path(self, *parts: str) -> Any:  # noqa: ANN401 - a Hadoop Path behind py4j
-        return self._new_path("/".join([self._root, *parts]))
+def _found_bytes(rows: DataFrame) -> int:
+    """The size of the files that Spark has found for a frame that reads files."""
+    relation: Any = rows._jdf.queryExecution().analyzed().relation()
+    return int(relation.location().sizeInBytes())

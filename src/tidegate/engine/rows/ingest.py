@@ -17,7 +17,7 @@ from tidegate.state.manifest import Segment
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.state.store import StateStore
+    from tidegate.engine.state_io import StateIO
 
 
 class StateRow(Protocol):
@@ -51,22 +51,32 @@ class Intake:
     late: str | None = None
 
 
-def take_in(placed: DataFrame, intake: Intake, start: BatchStart, store: StateStore) -> Ingested:
+def take_in(placed: DataFrame, intake: Intake, start: BatchStart, io: StateIO) -> Ingested:
     """Write placed rows as the segment of an epoch; a batch that keeps nothing leaves none."""
     fault_point("before_segment", start.epoch)
-    store.set_tasks_for_batch()
+    io.tasks.set_for_batch()
     expressions = _numbers(intake)
     if FALLBACKS in placed.columns:
         expressions["fallbacks"] = f"sum(IF({_kept_sql(intake)}, {FALLBACKS}, 0))"
     watched, numbers = observed(placed, expressions)
-    name = str(start.epoch)
-    store.write_segment(name, intake.shape.kept(watched))
+    kept = intake.shape.kept(watched)
+    # Rows that are grouped have moved: there are as many files as tasks were set.
+    kept = kept if intake.shape.aggregated else io.tasks.gathered(kept)
+    name, files = io.write(start.epoch, "batch", kept)
     seen = numbers()
-    store.batch_rows = seen["groups"]
-    if not seen["groups"]:
-        store.delete_segment(name)
+    io.tasks.note_batch(seen["groups"], len(files))
     fault_point("after_segment", start.epoch)
-    return _ingested(name, seen)
+    counts = _counts(seen)
+    if not seen["groups"]:
+        return Ingested(counts=counts, event_time_us=seen["time"])
+    segment = Segment(
+        name=name,
+        first_us=seen["first"],
+        last_us=seen["last"],
+        rows=seen["groups"],
+        files=files,
+    )
+    return Ingested(segments=(segment,), counts=counts, event_time_us=seen["time"])
 
 
 def _numbers(intake: Intake) -> dict[str, str]:
@@ -109,14 +119,14 @@ def _list(fates: tuple[Fate, ...]) -> str:
     return ", ".join(str(fate.value) for fate in fates)
 
 
-def _ingested(name: str, seen: dict[str, Any]) -> Ingested:
+def _counts(seen: dict[str, Any]) -> Counts:
     rows: dict[Fate, int] = {fate: seen.get(fate.name) or 0 for fate in COUNTED}
     for other in seen.get("others", ()):
         if other[FATE] in rows:
             rows[Fate(other[FATE])] += other[ROWS]
     rows[Fate.LATE] += seen.get("late") or 0
     accumulated = seen["rows"] or 0
-    counts = Counts(
+    return Counts(
         rows_in=accumulated + sum(rows.values()),
         accumulated=accumulated,
         late=rows[Fate.LATE],
@@ -125,16 +135,4 @@ def _ingested(name: str, seen: dict[str, Any]) -> Ingested:
         outside_windows=rows[Fate.OUTSIDE_WINDOWS],
         partial=seen.get("partial") or 0,
         processing_time_fallback=seen.get("fallbacks") or 0,
-    )
-    segment = (
-        Segment(
-            name=name, level=0, first_us=seen["first"], last_us=seen["last"], rows=seen["groups"]
-        )
-        if seen["groups"]
-        else None
-    )
-    return Ingested(
-        segments=(segment,) if segment else (),
-        counts=counts,
-        event_time_us=seen["time"],
     )

@@ -14,9 +14,8 @@ from tidegate.plan.side_output import KINDS, SideOutputKind
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.engine.job import Job, Write
+    from tidegate.engine.job import Job, Outlet
     from tidegate.engine.windows.operator import Ingested
-    from tidegate.state.store import StateStore
 
 _LOG = logging.getLogger("tidegate")
 
@@ -26,11 +25,9 @@ class Unused:
     """What may have to go to the side output of a batch.
 
     Attributes:
-        rows: the prepared rows of the batch, None when only time passes.
         failed: how many results failed; they are among ``closed`` (see ``Finisher.closed``).
     """
 
-    rows: DataFrame | None
     ingested: Ingested
     judged: Judged
     failed: int = 0
@@ -40,13 +37,12 @@ class Unused:
         """Return how many records of a kind there are."""
         return self._rows_of(kind) + (self.failed if kind.has_results else 0)
 
-    def records(self, kinds: Iterable[SideOutputKind], job: Job, store: StateStore) -> DataFrame:
+    def records(self, kinds: Iterable[SideOutputKind], job: Job) -> DataFrame:
         """Return the records of some kinds, of which there is one at least."""
         parts = []
         of_rows = [kind.name for kind in kinds if self._rows_of(kind)]
-        if of_rows and self.rows is not None:
-            judged = job.operator.judge(self.rows, self.judged.start, self.ingested.segments, store)
-            parts.append(side_output(judged, self.judged, of_rows))
+        if of_rows and self.ingested.judged is not None:
+            parts.append(side_output(self.ingested.judged(), self.judged, of_rows))
         if self.failed and self.closed is not None and any(kind.has_results for kind in kinds):
             parts.append(failed_results(self.closed, self.judged, job.original))
         return reduce(lambda some, more: some.unionByName(more), parts)
@@ -56,16 +52,21 @@ class Unused:
         return count
 
 
-def write_side_output(unused: Unused, job: Job, store: StateStore) -> int:
+def goes_out(unused: Unused, job: Job) -> bool:
+    """Return whether a sink takes records of the batch."""
+    return bool(_by_sink(unused, job))
+
+
+def write_side_output(unused: Unused, job: Job) -> int:
     """Write the side output that has a sink; return how many records a failing sink dropped.
 
     Kinds that share a sink are written at once: an epoch of a sink is one write.
     """
     dropped = 0
     epoch = unused.judged.start.epoch
-    for write, kinds in _by_sink(unused, job):
+    for outlet, kinds in _by_sink(unused, job):
         try:
-            write(unused.records(kinds, job, store), epoch)
+            outlet.write(unused.records(kinds, job), epoch)
         except Exception:
             # A side sink that fails never stops the pipeline: its rows are counted as dropped.
             dropped += sum(unused.count(kind) for kind in kinds)
@@ -74,16 +75,16 @@ def write_side_output(unused: Unused, job: Job, store: StateStore) -> int:
     return dropped
 
 
-def _by_sink(unused: Unused, job: Job) -> list[tuple[Write, list[SideOutputKind]]]:
+def _by_sink(unused: Unused, job: Job) -> list[tuple[Outlet, list[SideOutputKind]]]:
     """Each sink that has something to take, with the kinds it takes."""
-    found: list[tuple[Write, list[SideOutputKind]]] = []
+    found: list[tuple[Outlet, list[SideOutputKind]]] = []
     for kind in KINDS:
-        write = job.outlets.side.get(kind.name)
-        if write is None or not unused.count(kind):
+        outlet = job.outlets.side.get(kind.name)
+        if outlet is None or not unused.count(kind):
             continue
-        sharing = next((kinds for other, kinds in found if other == write), None)
+        sharing = next((kinds for other, kinds in found if other == outlet), None)
         if sharing is None:
-            found.append((write, [kind]))
+            found.append((outlet, [kind]))
         else:
             sharing.append(kind)
     return found

@@ -86,6 +86,12 @@ class Shape(Protocol):
         ``windows`` is the statement of state rows with ``_end_us``.
         """
 
+    def whole(self, windows: str, grid: PaneGrid) -> str:
+        """``groups`` of state rows of which each is all there is of its window and group.
+
+        Asked only where state rows are ``aggregated``.
+        """
+
     @property
     def late_by_pane(self) -> bool:
         """Whether ``place`` leaves late rows among the accumulated ones; their pane tells them."""
@@ -142,7 +148,6 @@ class Partials:
         return [key.name for key in self.aggregation.keys]
 
     def whole(self, windows: str, grid: PaneGrid) -> str:
-        """``groups`` of state rows of which each is all there is of its window and group."""
         columns = [column.name for column in self.aggregation.partial_columns]
         values = ", ".join([END, *self.keys, *(columns or [f"1L AS {ROWS}"])])
         return f"SELECT {values}, {grid.start_of_end_sql(END)} AS {START} FROM ({windows})"
@@ -179,11 +184,14 @@ class WholeRows:
         return placed.where(KEPT).selectExpr(PANE, TIME, ORDER, *self.keys, *arguments)
 
     def merge(self, state: DataFrame) -> DataFrame:
-        return state.coalesce(1)
+        return state
 
     def groups(self, windows: str, grid: PaneGrid) -> str:
         whole = whole_groups(windows, self.aggregation, [END])
         return f"SELECT *, {grid.start_of_end_sql(END)} AS {START} FROM ({whole})"
+
+    def whole(self, windows: str, grid: PaneGrid) -> str:
+        return self.groups(windows, grid)
 
     @property
     def keys(self) -> list[str]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions
 
-from tidegate.state.store import ROWS_PER_TASK
+from tidegate.engine.tasks import ROWS_PER_TASK
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -57,22 +57,16 @@ class OrderedState:
             return True
         return sum(rows) <= max(SMALL_ROWS, SMALL_TIMES * sum(s.rows for s in self.due))
 
-    @property
-    def next_level(self) -> int:
-        """The level of the next segment of the log: one of its own, so that it is not merged."""
-        return min((segment.level for segment in self.carried), default=0) - 1
-
 
 def ordered_state(closing: Closing, *, event_time: bool) -> OrderedState:
     """Return the segments of a close; in processing time a row is released by its own batch."""
-    carried = sorted((s for s in closing.segments if is_carried(s)), key=lambda s: -s.level)
-    others = [segment for segment in closing.segments if not is_carried(segment)]
+    carried, others = closing.tables.log, closing.tables.windows
     bound_us, before_us = closing.bound_us, closing.before_us
     if bound_us is None:
-        return OrderedState(carried=tuple(carried), due=(), waiting=tuple(others))
+        return OrderedState(carried=carried, due=(), waiting=others)
     after_us = before_us if event_time else None
     return OrderedState(
-        carried=tuple(carried),
+        carried=carried,
         due=tuple(
             segment
             for segment in others
@@ -81,11 +75,6 @@ def ordered_state(closing: Closing, *, event_time: bool) -> OrderedState:
         ),
         waiting=tuple(segment for segment in others if segment.last_us >= bound_us),
     )
-
-
-def is_carried(segment: Segment) -> bool:
-    """Whether a segment is of the log; those of waiting rows have levels from 0 up."""
-    return segment.level < 0
 
 
 def touched(carried: DataFrame, released: DataFrame, partition: tuple[str, ...]) -> DataFrame:

@@ -23,11 +23,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from tidegate.engine.rows.ingest import Intake, take_in
 from tidegate.engine.rows.prepare import fate_case, judge, order_sql
-from tidegate.engine.windows.operator import Closed, Closing, Ingested, LateWindows
+from tidegate.engine.windows.operator import Arrival, Closed, Closing, Ingested, LateWindows
 from tidegate.engine.windows.ordered.log import (
     NEW,
     OrderedState,
-    is_carried,
     ordered_state,
     touched,
 )
@@ -42,10 +41,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from tidegate.engine.rows.prepare import BatchStart
+    from tidegate.engine.state_io import StateIO
     from tidegate.plan.physical import PhysicalPlan
     from tidegate.plan.stages import IngestRows
-    from tidegate.state.manifest import Segment
-    from tidegate.state.store import StateStore
+    from tidegate.state.manifest import Manifest, Segment, Tables
 
 # BIGINT, the number of a window in its partition; LAST is the order of the row that ended it.
 WINDOW, LAST = "_window", "_last"
@@ -194,34 +193,32 @@ class OrderedOperator:
     shape: OrderedRows
     state_schema: StructType
 
-    def ingest(
-        self, rows: DataFrame, start: BatchStart, state: tuple[Segment, ...], store: StateStore
-    ) -> Ingested:
-        del state  # Whether a row is late depends on its time alone.
+    def ingest(self, arrival: Arrival, io: StateIO) -> Ingested:
+        rows, start = arrival.rows, arrival.start
         intake = Intake(shape=self.shape, time=f"IF({KEPT}, {TIME}, NULL)")
-        return take_in(self.shape.place(rows, start), intake, start, store)
+        ingested = take_in(self.shape.place(rows, start), intake, start, io)
+        # Whether a row is late depends on its time alone.
+        return replace(ingested, judged=lambda: self.shape.judged(rows, start))
 
-    def close(self, closing: Closing, store: StateStore) -> Closed:
+    def close(self, closing: Closing, io: StateIO) -> Closed:
         state = ordered_state(closing, event_time=self.shape.event_time)
         end = closing.drain or (closing.flush and self.shape.scan.flushes)
         if not state.due and not (end and state.carried):
-            return Closed(segments=(*state.waiting, *state.carried))
+            return Closed(tables=_left(closing, state.waiting, state.carried))
         if end:
-            rows = self._rows(state, closing, store, whole=True)
-            return self._closed(rows, state.waiting, end=True)
+            rows = self._rows(state, closing, io, whole=True)
+            return self._closed(rows, _left(closing, state.waiting, ()), end=True)
         whole = state.is_small or self.shape.partition.columns == (ALL,)
-        rows = self._rows(state, closing, store, whole=whole)
-        log, closes = self._log(
-            rows, replace(state, carried=()) if whole else state, closing, store
-        )
-        left = (*state.waiting, *log)
-        return self._closed(rows, left, end=False) if closes else Closed(segments=left)
+        rows = self._rows(state, closing, io, whole=whole)
+        log, closes = self._log(rows, () if whole else state.carried, closing, io)
+        left = _left(closing, state.waiting, log)
+        return self._closed(rows, left, end=False) if closes else Closed(tables=left)
 
     def _log(
-        self, rows: DataFrame, state: OrderedState, closing: Closing, store: StateStore
+        self, rows: DataFrame, carried: tuple[Segment, ...], closing: Closing, io: StateIO
     ) -> tuple[tuple[Segment, ...], bool]:
         """Write what is carried from now on; return the log, and whether a window closes."""
-        scan, anew = self.shape.scan, not state.carried
+        scan, anew = self.shape.scan, not carried
         scanned, numbers = observed(
             over(rows, self.shape.scanned(FRAME)),
             {
@@ -231,21 +228,20 @@ class OrderedOperator:
             },
         )
         left = scan.carried(FRAME) if anew else scan.appended(FRAME)
-        segment = store.write_counted(
-            f"{closing.epoch}-carried",
-            state.next_level,
+        segment = io.write_counted(
+            closing.epoch,
+            "log",
             over(scanned, f"SELECT {', '.join(self.shape.names)} FROM ({left})"),
             self.bounds(),
         )
         seen = numbers()
         if segment is None:
-            return state.carried, bool(seen["closing"])
+            return carried, bool(seen["closing"])
         # In a log the numbers of open windows add up.
         windows = seen["open"] - (0 if anew else seen["before"])
-        return (*state.carried, replace(segment, windows=windows)), bool(seen["closing"])
+        return (*carried, replace(segment, windows=windows)), bool(seen["closing"])
 
     def final_groups(self, rows: DataFrame, start: BatchStart) -> DataFrame:
-        """Return the groups of all windows of prepared rows, as if the stream ended with them."""
         kept = self.shape.kept(self.shape.place(rows, start)).selectExpr("*", f"true AS {NEW}")
         closed = self.shape.scan.closed(self.shape.scanned(FRAME), end=True)
         return over(kept, self.shape.groups(self.shape.bounded(closed)))
@@ -256,48 +252,49 @@ class OrderedOperator:
     def bounds(self) -> tuple[str, str]:
         return f"min({TIME})", f"max({TIME})"
 
-    def end_of_all(self, segments: tuple[Segment, ...]) -> int | None:
-        return max((s.last_us + 1 for s in segments if not is_carried(s)), default=None)
+    @property
+    def merges_rows(self) -> bool:
+        return False
 
-    def judge(
-        self, rows: DataFrame, start: BatchStart, written: tuple[Segment, ...], store: StateStore
-    ) -> DataFrame:
-        del written, store  # A row and the bound say it all.
-        return self.shape.judged(rows, start)
+    @property
+    def file_order(self) -> tuple[str, ...]:
+        return ()
+
+    def end_of_all(self, tables: Tables) -> int | None:
+        return max((segment.last_us + 1 for segment in tables.windows), default=None)
 
     def late_windows(self) -> LateWindows:
         return LateWindows(
             windows=f"array(named_struct('start', {TIME}, 'end', {TIME}))", last_end=TIME
         )
 
-    def open_windows(self, segments: tuple[Segment, ...], bound_us: int | None) -> int:
-        del bound_us
-        return sum(segment.windows for segment in segments)
+    def open_windows(self, state: Manifest) -> int:
+        return sum(segment.windows for segment in state.tables.log)
 
     def _rows(
-        self, state: OrderedState, closing: Closing, store: StateStore, *, whole: bool
+        self, state: OrderedState, closing: Closing, io: StateIO, *, whole: bool
     ) -> DataFrame:
         """Return the rows that are released now, and what is carried: all, or what they touch."""
         partition = self.shape.partition.columns
         if partition == (ALL,):
-            store.set_tasks(1)
+            io.tasks.set(1)
         else:
-            store.set_tasks_for([*state.due, *(state.carried if whole else ())])
+            io.tasks.set_for([*state.due, *(state.carried if whole else ())])
         frames = []
         if state.due:
-            rows = store.read_segments(state.due, self.state_schema)
+            rows = io.read(state.due)
             assert closing.bound_us is not None, "what is due is due by a bound"
             rows = rows.where(f"{TIME} < {by_reference(closing.bound_us, TIME)}")
             if self.shape.event_time and closing.before_us is not None:
                 rows = rows.where(f"{TIME} >= {by_reference(closing.before_us, TIME)}")
             frames.append(rows.selectExpr("*", f"true AS {NEW}"))
         if state.carried:
-            rows = store.read_segments(state.carried, self.state_schema)
+            rows = io.read(state.carried)
             rows = rows if whole else touched(rows, frames[0], partition)
             frames.append(rows.selectExpr("*", f"false AS {NEW}"))
         return reduce(lambda some, more: some.unionByName(more), frames)
 
-    def _closed(self, rows: DataFrame, left: tuple[Segment, ...], *, end: bool) -> Closed:
+    def _closed(self, rows: DataFrame, left: Tables, *, end: bool) -> Closed:
         # The rows are scanned once more than the carried segment asked for: most batches of a state
         # window close nothing, and then a copy of them would have been kept for nothing.
         closed = self.shape.scan.closed(self.shape.scanned(FRAME), end=end)
@@ -305,7 +302,12 @@ class OrderedOperator:
             over(rows, self.shape.bounded(closed)), {"windows": f"count_if({ORDER} = {LAST})"}
         )
         return Closed(
-            segments=left,
+            tables=left,
             groups=over(bounded, self.shape.groups(FRAME)),
             windows=lambda: int(numbers()["windows"]),
         )
+
+
+def _left(closing: Closing, waiting: tuple[Segment, ...], log: tuple[Segment, ...]) -> Tables:
+    """The state after a close."""
+    return replace(closing.tables, windows=waiting, log=log)

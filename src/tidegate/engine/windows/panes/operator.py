@@ -7,28 +7,27 @@ panes of the windows that are due, spreads each over those windows, and merges.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tidegate.engine.rows.ingest import Intake, take_in
 from tidegate.engine.rows.prepare import fate_sql, judge
-from tidegate.engine.windows.operator import Closed, Closing, Ingested, LateWindows
+from tidegate.engine.tasks import FEW_ROWS, ROWS_PER_TASK, are_few
+from tidegate.engine.windows.operator import Arrival, Closed, Closing, Ingested, LateWindows
 from tidegate.engine.windows.panes.grid import PaneGrid, shared_ranges
-from tidegate.engine.windows.state_rows import Partials
 from tidegate.plan.columns import END, PANE, TIME
 from tidegate.spark.observe import observed
 from tidegate.spark.statements import by_reference, is_one_of, over, over_all
-from tidegate.state.store import FEW_ROWS, ROWS_PER_TASK
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
     from tidegate.engine.rows.prepare import BatchStart
+    from tidegate.engine.state_io import StateIO
     from tidegate.engine.windows.state_rows import Shape
     from tidegate.plan.physical import PhysicalPlan
-    from tidegate.state.manifest import Segment
-    from tidegate.state.store import StateStore
+    from tidegate.state.manifest import Manifest, Segment, Tables
 
 
 FEW_PANES = 1_000
@@ -48,10 +47,9 @@ class PaneOperator:
     shape: Shape
     state_schema: StructType
 
-    def ingest(
-        self, rows: DataFrame, start: BatchStart, state: tuple[Segment, ...], store: StateStore
-    ) -> Ingested:
-        del state  # On a grid, whether a row is late does not depend on other rows.
+    def ingest(self, arrival: Arrival, io: StateIO) -> Ingested:
+        # On a grid, whether a row is late does not depend on other rows.
+        rows, start = arrival.rows, arrival.start
         placed = self.shape.place(rows, self.plan, self.grid, start)
         bound_us = start.bound_us
         late = partial = None
@@ -60,13 +58,17 @@ class PaneOperator:
         if bound_us is not None and not self.grid.single:
             partial = f"{PANE} < {by_reference(self.grid.first_whole(bound_us), PANE)}"
         intake = Intake(shape=self.shape, time=PANE, partial=partial, late=late)
-        return take_in(placed, intake, start, store)
+        ingested = take_in(placed, intake, start, io)
+        fate = fate_sql(self.plan, self.grid, start)
+        return replace(ingested, judged=lambda: judge(rows, self.plan, start, fate))
 
-    def close(self, closing: Closing, store: StateStore) -> Closed:
-        due = [segment for segment in closing.segments if self._has_due_window(segment, closing)]
-        live = tuple(s for s in closing.segments if self._is_live(s, closing.bound_us))
+    def close(self, closing: Closing, io: StateIO) -> Closed:
+        segments = closing.tables.windows
+        due = [segment for segment in segments if self._has_due_window(segment, closing)]
+        live = tuple(s for s in segments if self._is_live(s, closing.bound_us))
+        left = replace(closing.tables, windows=live)
         if not due:
-            return Closed(segments=live)
+            return Closed(tables=left)
         assert closing.bound_us is not None, "without a bound nothing is due"
         last_us = max(self.grid.last_end(segment.last_us) for segment in due)
         upto_us = min(last_us, closing.bound_us)
@@ -74,19 +76,17 @@ class PaneOperator:
         if closing.before_us is not None:
             after_us = max(after_us, closing.before_us)
         groups, numbers = observed(
-            self._groups(due, after_us, upto_us, store),
+            self._groups(due, after_us, upto_us, io),
             {"windows": f"collect_set({END})", "groups": "count(1)"},
         )
         return Closed(
-            segments=live,
+            tables=left,
             groups=groups,
             windows=lambda: len(numbers()["windows"]),
             rows=lambda: int(numbers()["groups"]),
         )
 
-    def _groups(
-        self, due: list[Segment], after_us: int, upto_us: int, store: StateStore
-    ) -> DataFrame:
+    def _groups(self, due: list[Segment], after_us: int, upto_us: int, io: StateIO) -> DataFrame:
         """Return the groups of windows with an end in ``(after_us, upto_us]``.
 
         A pane of a tumbling window that lies within one segment needs no merging: the segment has
@@ -94,12 +94,11 @@ class PaneOperator:
         few, theirs are read and written where they are, and only those of the panes at its edges
         are merged.
         """
-        store.set_tasks_for(due)
+        io.tasks.set_for(due)
         few = FEW_PARTIALS if self.shape.aggregated else FEW_ROWS
-        state = store.read_segments(due, self.state_schema, few)
+        state = io.read(due, few)
         panes = self._panes_due(after_us, upto_us)
-        rows = sum(segment.rows for segment in due)
-        if rows <= few or not panes or not isinstance(self.shape, Partials):
+        if not panes or not self.shape.aggregated or are_few(due, few):
             windows = self.due_windows("{frame}", after_us, upto_us)
             return over(state, self.shape.groups(windows, self.grid))
         ranges = shared_ranges((segment.first_us, segment.last_us) for segment in due)
@@ -170,14 +169,17 @@ class PaneOperator:
     def bounds(self) -> tuple[str, str]:
         return f"min({PANE})", f"max({PANE})"
 
-    def end_of_all(self, segments: tuple[Segment, ...]) -> int | None:
-        return max((self.grid.last_end(segment.last_us) for segment in segments), default=None)
+    @property
+    def merges_rows(self) -> bool:
+        return self.shape.aggregated
 
-    def judge(
-        self, rows: DataFrame, start: BatchStart, written: tuple[Segment, ...], store: StateStore
-    ) -> DataFrame:
-        del written, store  # A row and the bound say it all.
-        return judge(rows, self.plan, start, fate_sql(self.plan, self.grid, start))
+    @property
+    def file_order(self) -> tuple[str, ...]:
+        return ()
+
+    def end_of_all(self, tables: Tables) -> int | None:
+        ends = (self.grid.last_end(segment.last_us) for segment in tables.windows)
+        return max(ends, default=None)
 
     def late_windows(self) -> LateWindows:
         pane = self.grid.pane_sql(TIME)
@@ -191,14 +193,19 @@ class PaneOperator:
             last_end=last,
         )
 
-    def open_windows(self, segments: tuple[Segment, ...], bound_us: int | None) -> int:
-        last_us = self.end_of_all(segments)
+    def open_windows(self, state: Manifest) -> int:
+        last_us = self.end_of_all(state.tables)
         if last_us is None:
             return 0
-        after_us = min(segment.first_us for segment in segments)
-        if bound_us is not None:
-            after_us = max(after_us, bound_us)
+        after_us = min(segment.first_us for segment in state.tables.windows)
+        if state.bound_us is not None:
+            after_us = max(after_us, state.bound_us)
         return max(0, (last_us - self.grid.next_end(after_us)) // self.grid.stride_us + 1)
+
+    def final_groups(self, rows: DataFrame, start: BatchStart) -> DataFrame:
+        state = self.shape.kept(self.shape.place(rows, self.plan, self.grid, start))
+        windows = self.due_windows("{frame}", None, None)
+        return over(state, self.shape.groups(windows, self.grid))
 
     def _has_due_window(self, segment: Segment, closing: Closing) -> bool:
         """Whether a window that holds a pane within the segment's bounds may close now."""

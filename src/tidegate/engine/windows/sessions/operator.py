@@ -30,7 +30,7 @@ from pyspark.sql import functions
 
 from tidegate.engine.rows.ingest import Intake, take_in
 from tidegate.engine.rows.prepare import Fate, fate_case, judge
-from tidegate.engine.windows.operator import Closed, Closing, Ingested, LateWindows
+from tidegate.engine.windows.operator import Arrival, Closed, Closing, Ingested, LateWindows
 from tidegate.engine.windows.sessions.spans import FIRST, LAST, LAST_TIME, SESSIONS, SessionShape
 from tidegate.engine.windows.state_rows import KEPT
 from tidegate.plan.columns import FATE, ROWS
@@ -43,8 +43,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from tidegate.engine.rows.prepare import BatchStart
+    from tidegate.engine.state_io import StateIO
     from tidegate.plan.physical import PhysicalPlan
-    from tidegate.state.store import StateStore
+    from tidegate.state.manifest import Manifest, Tables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,75 +57,74 @@ class SessionOperator:
     shape: SessionShape
     state_schema: StructType
 
-    def ingest(
-        self, rows: DataFrame, start: BatchStart, state: tuple[Segment, ...], store: StateStore
-    ) -> Ingested:
-        placed = self.shape.place(rows, self.plan, start)
+    def ingest(self, arrival: Arrival, io: StateIO) -> Ingested:
+        start = arrival.start
+        placed = self.shape.place(arrival.rows, self.plan, start)
         suspect = None
         if start.bound_us is not None:
             suspect = _ends_before(LAST_TIME, start.bound_us - self.gap_us)
         # No row is late for some of its windows and not for others, so that count has room for the
         # suspects.
         intake = Intake(shape=self.shape, time=f"IF({KEPT}, {LAST_TIME}, NULL)", partial=suspect)
-        ingested = take_in(placed, intake, start, store)
+        ingested = take_in(placed, intake, start, io)
         if not ingested.counts.partial:
-            return ingested
-        return self._judged(ingested, start, state, store)
+            return replace(ingested, judged=lambda: self._judged(arrival, None, io))
+        return self._settled(ingested, arrival, io)
 
-    def _judged(
-        self, ingested: Ingested, start: BatchStart, state: tuple[Segment, ...], store: StateStore
-    ) -> Ingested:
+    def _settled(self, ingested: Ingested, arrival: Arrival, io: StateIO) -> Ingested:
         """Chain the suspects of a batch with the rest of it and with what the state has open.
 
-        Those that join a live session are written again, and so are the late ones: ``judge`` reads
-        them, and they leave with the close of this batch.
+        Those that join a live session are written again, and so are the late ones: ``_judged``
+        reads them, and they leave with the close of this batch.
         """
+        start = arrival.start
         assert start.bound_us is not None, "without a bound there are no suspects"
         (batch,) = ingested.segments
         due_us = start.bound_us - self.gap_us
-        suspects = _before(store.read_segments([batch], self.state_schema), due_us)
+        suspects = _before(io.read([batch]), due_us)
         due = _DueSpans(spans=suspects, segments=(batch,), due_us=due_us)
-        may_touch = [segment for segment in (batch, *state) if segment.last_us >= due_us]
-        settled = self._settle(_suspects_name(start.epoch), due, may_touch, store)
+        may_touch = _reaching((batch, *arrival.tables.windows), due_us)
+        settled = self._settle(start.epoch, due, may_touch, io)
         counts = ingested.counts
         late = settled.ended_rows
         counts = replace(
             counts, accumulated=counts.accumulated - late, late=counts.late + late, partial=0
         )
         (batch,) = settled.tightened([batch])
-        return replace(ingested, segments=(batch, settled.segment), counts=counts)
+        return replace(
+            ingested,
+            segments=(batch, settled.segment),
+            counts=counts,
+            judged=lambda: self._judged(arrival, settled.segment, io),
+        )
 
-    def close(self, closing: Closing, store: StateStore) -> Closed:
+    def close(self, closing: Closing, io: StateIO) -> Closed:
         if closing.bound_us is None:
-            return Closed(segments=closing.segments)
+            return Closed(tables=closing.tables)
         due_us = closing.bound_us - self.gap_us
-        due, open_ = self._due(closing, due_us), _reaching(closing.segments, due_us)
+        due, open_ = self._due(closing, due_us), _reaching(closing.tables.windows, due_us)
         if not due:
-            return Closed(segments=open_)
-        spans = _before(store.read_segments(due, self.state_schema), due_us)
+            return Closed(tables=replace(closing.tables, windows=open_))
+        spans = _before(io.read(due), due_us)
         if closing.before_us is not None:
             spans = _from(spans, closing.before_us - self.gap_us)
         settled = self._settle(
-            f"{closing.epoch}-carried",
-            _DueSpans(spans=spans, segments=due, due_us=due_us),
-            open_,
-            store,
+            closing.epoch, _DueSpans(spans=spans, segments=due, due_us=due_us), open_, io
         )
         open_ = settled.tightened(open_)
         carried = (settled.segment,) if settled.segment.rows else ()
+        left = replace(closing.tables, windows=(*open_, *carried))
         if not settled.ended:
-            return Closed(segments=(*open_, *carried), spent=(settled.segment,))
-        ended = store.read_segments([settled.segment], self.state_schema)
+            return Closed(tables=left)
+        ended = io.read([settled.segment])
         return Closed(
-            segments=(*open_, *carried),
+            tables=left,
             groups=self.shape.groups(_before(ended, due_us)),
             windows=lambda: settled.ended,
             rows=(lambda: settled.ended) if self.shape.aggregated else None,
-            spent=(settled.segment,),
         )
 
     def final_groups(self, rows: DataFrame, start: BatchStart) -> DataFrame:
-        """Return the groups of all sessions of prepared rows, whatever the time."""
         spans = self.shape.kept(self.shape.place(rows, self.plan, start))
         return self.shape.groups(self.shape.chained(spans, None))
 
@@ -136,26 +136,32 @@ class SessionOperator:
     def bounds(self) -> tuple[str, str]:
         return f"min({LAST})", f"max({LAST})"
 
-    def end_of_all(self, segments: tuple[Segment, ...]) -> int | None:
-        last_us = max((segment.last_us for segment in segments), default=None)
+    @property
+    def merges_rows(self) -> bool:
+        return self.shape.aggregated
+
+    @property
+    def file_order(self) -> tuple[str, ...]:
+        return ()
+
+    def end_of_all(self, tables: Tables) -> int | None:
+        last_us = max((segment.last_us for segment in tables.windows), default=None)
         # A row at exactly the gap may still come, so a session ends one microsecond after it.
         return None if last_us is None else last_us + self.gap_us + 1
 
-    def judge(
-        self,
-        rows: DataFrame,
-        start: BatchStart,
-        written: tuple[Segment, ...],
-        store: StateStore,
-    ) -> DataFrame:
-        """Add ``_first`` and ``_last`` too: those of a late row's session, NULL for others."""
-        judged = judge(rows, self.plan, start, fate_case(self.plan, start, late=None))
-        suspects = [s for s in written if s.name == _suspects_name(start.epoch)]
-        if start.bound_us is None or not suspects:
+    def _judged(self, arrival: Arrival, suspects: Segment | None, io: StateIO) -> DataFrame:
+        """Return prepared rows with their fate, and with the bounds of a late row's session.
+
+        ``_first`` and ``_last`` are NULL for other rows. ``suspects`` is what became of those rows
+        that may be late, None where there were none.
+        """
+        start = arrival.start
+        judged = judge(arrival.rows, self.plan, start, fate_case(self.plan, start, late=None))
+        if start.bound_us is None or suspects is None:
             return judged.selectExpr("*", *(f"CAST(NULL AS BIGINT) AS {c}" for c in (FIRST, LAST)))
         keys = {key: f"_late{key}" for key in self.shape.keys}
         late = (
-            store.read_segments(suspects, self.state_schema)
+            io.read([suspects])
             .where(f"{LAST} < {start.bound_us - self.gap_us}L")
             .selectExpr(*(f"{key} AS {name}" for key, name in keys.items()), FIRST, LAST)
             .distinct()
@@ -178,31 +184,32 @@ class SessionOperator:
             windows=f"array(named_struct('start', {FIRST}, 'end', {end}))", last_end=end
         )
 
-    def open_windows(self, segments: tuple[Segment, ...], bound_us: int | None) -> int:
+    def open_windows(self, state: Manifest) -> int:
         """At most so many: each span may be a session of its own."""
-        if bound_us is not None:
-            segments = _reaching(segments, bound_us - self.gap_us)
+        segments = state.tables.windows
+        if state.bound_us is not None:
+            segments = _reaching(segments, state.bound_us - self.gap_us)
         return sum(segment.rows for segment in segments)
 
     def _due(self, closing: Closing, due_us: int) -> list[Segment]:
         """The segments that, by their bounds, hold spans that have come due since the last step."""
-        segments = closing.segments
+        segments = closing.tables.windows
         if closing.before_us is not None:
             segments = _reaching(segments, closing.before_us - self.gap_us)
         return [segment for segment in segments if segment.first_us < due_us]
 
     def _settle(
-        self, name: str, due: _DueSpans, may_touch: Sequence[Segment], store: StateStore
+        self, epoch: int, due: _DueSpans, may_touch: Sequence[Segment], io: StateIO
     ) -> _Settled:
         """Chain due spans with those that may touch them, and write what they have become.
 
         What is written has the bounds of whole sessions: those that reach ``due_us`` go on, the
         others have ended.
         """
-        store.set_tasks_for([*due.segments, *may_touch])
+        io.tasks.set_for([*due.segments, *may_touch])
         near, seen = None, None
         if may_touch:
-            touching = store.read_segments(may_touch, self.state_schema)
+            touching = io.read(may_touch)
             live = _from(touching, due.due_us).select(*self.shape.keys, FIRST, LAST)
             watched, seen = observed(live, {"next": f"min({LAST})"})
             near_us = by_reference(due.due_us + self.gap_us, FIRST)
@@ -218,11 +225,11 @@ class SessionOperator:
                 "ended_rows": f"sum(IF({goes_on}, 0, {ROWS}))",
             },
         )
-        store.write_segment(name, chained.select(*self.state_schema.names))
+        name, files = io.write(epoch, "sessions", chained.select(*self.state_schema.names))
         found = numbers()
         segment = Segment(
             name=name,
-            level=0,
+            files=files,
             # Where nothing goes on, the bounds say that all of it is over.
             first_us=found["first"] if found["open"] else due.due_us - 1,
             last_us=found["last"] if found["open"] else due.due_us - 1,
@@ -269,10 +276,6 @@ class _Settled:
 
 def _reaching(segments: Sequence[Segment], time_us: int) -> tuple[Segment, ...]:
     return tuple(segment for segment in segments if segment.last_us >= time_us)
-
-
-def _suspects_name(epoch: int) -> str:
-    return f"{epoch}-suspects"
 
 
 def _before(spans: DataFrame, us: int) -> DataFrame:

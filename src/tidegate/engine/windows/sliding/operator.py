@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.engine.rows.ingest import Intake, take_in
 from tidegate.engine.rows.prepare import fate_case, judge, order_sql
-from tidegate.engine.windows.operator import Closed, Closing, Ingested, LateWindows
+from tidegate.engine.windows.operator import Arrival, Closed, Closing, Ingested, LateWindows
 from tidegate.engine.windows.sliding.range_frames import FramedRows, framed_rows
 from tidegate.engine.windows.sliding.range_join import (
     STARTS,
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from tidegate.engine.rows.prepare import BatchStart
+    from tidegate.engine.state_io import StateIO
     from tidegate.plan.physical import PhysicalPlan
     from tidegate.plan.windows import Sliding
-    from tidegate.state.manifest import Segment
-    from tidegate.state.store import StateStore
+    from tidegate.state.manifest import Manifest, Segment, Tables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,32 +58,34 @@ class SlidingOperator:
     shape: SlidingShape
     state_schema: StructType
 
-    def ingest(
-        self, rows: DataFrame, start: BatchStart, state: tuple[Segment, ...], store: StateStore
-    ) -> Ingested:
-        del state  # Whether a row is late does not depend on other rows.
+    def ingest(self, arrival: Arrival, io: StateIO) -> Ingested:
+        rows, start = arrival.rows, arrival.start
         intake = Intake(
             shape=self.shape,
             time=f"IF({KEPT}, {TIME}, NULL)",
             late=self._is_late(start),
             partial=self._own_has_closed(start),
         )
-        return take_in(self._place(rows, start), intake, start, store)
+        ingested = take_in(self._place(rows, start), intake, start, io)
+        # Whether a row is late does not depend on other rows.
+        fate = self._fate(start, self._is_late(start))
+        return replace(ingested, judged=lambda: judge(rows, self.plan, start, fate))
 
-    def close(self, closing: Closing, store: StateStore) -> Closed:
-        live = tuple(s for s in closing.segments if self._is_live(s, closing.bound_us))
+    def close(self, closing: Closing, io: StateIO) -> Closed:
+        segments = closing.tables.windows
+        live = tuple(s for s in segments if self._is_live(s, closing.bound_us))
+        left = replace(closing.tables, windows=live)
         due = self._due(closing)
         if due is None:
-            return Closed(segments=live)
+            return Closed(tables=left)
         first_us, last_us = self.reach.span(*due.bounds)
-        needed = [s for s in closing.segments if s.first_us <= last_us and s.last_us >= first_us]
-        store.set_tasks_for(needed)
+        needed = [s for s in segments if s.first_us <= last_us and s.last_us >= first_us]
+        io.tasks.set_for(needed)
         counter = WindowCounter()
-        groups = self.shape.windows(needed, due, store, counter.watch)
-        return Closed(segments=live, groups=groups, windows=counter.count)
+        groups = self.shape.windows(needed, due, io, counter.watch)
+        return Closed(tables=left, groups=groups, windows=counter.count)
 
     def final_groups(self, rows: DataFrame, start: BatchStart) -> DataFrame:
-        """Return the groups of all windows of prepared rows, as if all had come in one batch."""
         kept = self.shape.kept(self._place(rows, start))
         return self.shape.windows_of(kept, Due(condition=STARTS), lambda windows: windows)
 
@@ -95,17 +97,19 @@ class SlidingOperator:
     def bounds(self) -> tuple[str, str]:
         return f"min({TIME})", f"max({TIME})"
 
-    def end_of_all(self, segments: tuple[Segment, ...]) -> int | None:
+    @property
+    def merges_rows(self) -> bool:
+        return False
+
+    @property
+    def file_order(self) -> tuple[str, ...]:
+        return self.shape.file_order
+
+    def end_of_all(self, tables: Tables) -> int | None:
         if self.at_once:
             return None
-        ends = (self._closes_at(segment.last_us) for segment in segments)
+        ends = (self._closes_at(segment.last_us) for segment in tables.windows)
         return max(ends, default=None)
-
-    def judge(
-        self, rows: DataFrame, start: BatchStart, written: tuple[Segment, ...], store: StateStore
-    ) -> DataFrame:
-        del written, store  # A row is judged by its own time.
-        return judge(rows, self.plan, start, self._fate(start, self._is_late(start)))
 
     def late_windows(self) -> LateWindows:
         start, end = f"{TIME} - {self.reach.lookback_us}L", f"{TIME} + {self.reach.lookahead_us}L"
@@ -115,12 +119,16 @@ class SlidingOperator:
             last_end=f"({TIME} + {self.reach.us}L)",
         )
 
-    def open_windows(self, segments: tuple[Segment, ...], bound_us: int | None) -> int:
+    def open_windows(self, state: Manifest) -> int:
         """The rows whose windows may be pending: an upper bound, it does not look at WHEN."""
         if self.at_once:
             return 0
-        pending = (s for s in segments if bound_us is None or self._closes_at(s.last_us) > bound_us)
-        return sum(segment.rows for segment in pending)
+        bound_us = state.bound_us
+        return sum(
+            segment.rows
+            for segment in state.tables.windows
+            if bound_us is None or self._closes_at(segment.last_us) > bound_us
+        )
 
     def _place(self, rows: DataFrame, start: BatchStart) -> DataFrame:
         """Return the state rows of a batch with their fate and what the numbers need.
@@ -157,8 +165,9 @@ class SlidingOperator:
 
     def _due(self, closing: Closing) -> Due | None:
         """The triggers that go out now; None when by the bounds of the state there are none."""
-        fresh = [segment for segment in closing.segments if segment.name in closing.fresh]
-        candidates = fresh if self.at_once else closing.segments
+        segments = closing.tables.windows
+        fresh = [segment for segment in segments if segment.name in closing.fresh]
+        candidates = fresh if self.at_once else segments
         if not candidates or (closing.bound_us is None and not self.at_once):
             return None
         first_us = min(segment.first_us for segment in candidates)

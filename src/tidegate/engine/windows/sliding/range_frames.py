@@ -38,10 +38,10 @@ from tidegate.spark.statements import ROW_NUMBER, by_reference, is_one_of, over,
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from tidegate.engine.state_io import StateIO
     from tidegate.plan.stages import IngestPartials
     from tidegate.plan.windows import Sliding
     from tidegate.state.manifest import Segment
-    from tidegate.state.store import StateStore
 
 WIDTH = "_width"
 # Edges of so many narrow panes are most of what the state holds: it is read whole then.
@@ -91,23 +91,24 @@ class FramedRows:
             .withColumnsRenamed({"_of_width": WIDTH, AT: TIME})
         )
         merged = rows.unionByName(panes, allowMissingColumns=True)
-        # In this order Parquet can skip the pages that a window does not need.
-        return merged.select(*self.state_schema.names).coalesce(1).sortWithinPartitions(WIDTH, TIME)
+        return merged.select(*self.state_schema.names)
 
-    def windows(
-        self, segments: list[Segment], due: Due, store: StateStore, watch: Watch
-    ) -> DataFrame:
+    @property
+    def file_order(self) -> tuple[str, ...]:
+        return (WIDTH, TIME)
+
+    def windows(self, segments: list[Segment], due: Due, io: StateIO, watch: Watch) -> DataFrame:
         parts = Parts.of(self.reach, *due.bounds)
         shared = _meeting(segments, parts.shared)
         fresh = [segment for segment in shared if segment.level == 0]
         merged = [segment for segment in shared if segment.level > 0]
-        rows = self._rows(_meeting(segments, parts.whole), parts.whole, store)
+        rows = self._rows(_meeting(segments, parts.whole), parts.whole, io)
         frames, partials = {"rows": rows}, [self._partials(due)]
         if fresh:
-            frames["between"] = self._rows(fresh, parts.shared, store)
+            frames["between"] = self._rows(fresh, parts.shared, io)
             partials.append(self._folded("{between}", self._updates(), parts.at_us))
         if merged:
-            frames["panes"] = store.read_segments(merged, self.state_schema)
+            frames["panes"] = io.read(merged)
             panes = f"SELECT * FROM {{panes}} WHERE {_of_panes(parts.panes)}"
             partials.append(self._folded(f"({panes})", self._merges(), parts.at_us))
         return self._windows(frames, " UNION ALL ".join(partials), due, watch)
@@ -128,9 +129,7 @@ class FramedRows:
     def _arguments(self) -> list[str]:
         return [argument.name for argument in self.aggregation.arguments]
 
-    def _rows(
-        self, segments: list[Segment], ranges: tuple[Range, ...], store: StateStore
-    ) -> DataFrame:
+    def _rows(self, segments: list[Segment], ranges: tuple[Range, ...], io: StateIO) -> DataFrame:
         """Rows, not panes, of ranges that start or end on the narrowest panes where they meet."""
         panes = [PaneRange.around(each, self._narrowest) for each in ranges]
         if sum(len(each.starts) for each in panes) <= MANY_PANES:
@@ -141,7 +140,7 @@ class FramedRows:
                 f"AND {TIME} < {by_reference(each.end_us, TIME)}"
                 for each in ranges
             ]
-        rows = store.read_segments(segments, self.state_schema)
+        rows = io.read(segments)
         return rows.where(f"{WIDTH} = 0L AND ({' OR '.join(f'({each})' for each in needed)})")
 
     def _partials(self, due: Due) -> str:

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
+    from tidegate.engine.state_io import StateIO
     from tidegate.plan.stages import IngestRows
     from tidegate.state.manifest import Segment
-    from tidegate.state.store import StateStore
 
 STARTS = "_trigger"
 BUCKET = "_bucket"
@@ -135,9 +135,11 @@ class SlidingShape(Protocol):
     def merge(self, state: DataFrame) -> DataFrame:
         """Return the rows of a merged segment."""
 
-    def windows(
-        self, segments: list[Segment], due: Due, store: StateStore, watch: Watch
-    ) -> DataFrame:
+    @property
+    def file_order(self) -> tuple[str, ...]:
+        """The columns by which the rows of a merged file are sorted."""
+
+    def windows(self, segments: list[Segment], due: Due, io: StateIO, watch: Watch) -> DataFrame:
         """Return one row for each due window and group."""
 
     def windows_of(self, rows: DataFrame, due: Due, watch: Watch) -> DataFrame:
@@ -164,19 +166,20 @@ class JoinedRows:
         )
 
     def merge(self, state: DataFrame) -> DataFrame:
-        # In the order of time Parquet can skip the pages that a window does not need.
-        return state.coalesce(1).sortWithinPartitions(TIME)
+        return state
 
-    def windows(
-        self, segments: list[Segment], due: Due, store: StateStore, watch: Watch
-    ) -> DataFrame:
+    @property
+    def file_order(self) -> tuple[str, ...]:
+        return (TIME,)
+
+    def windows(self, segments: list[Segment], due: Due, io: StateIO, watch: Watch) -> DataFrame:
         first_us, last_us = self.reach.span(*due.bounds)
         bounds = [f"{first_us}L", f"{last_us}L"]
         # Of a merged segment only some pages are needed, which Parquet finds by plain constants:
         # that is worth compiling the scan for every batch.
         if all(segment.level == 0 for segment in segments):
             bounds = [by_reference(us, TIME) for us in (first_us, last_us)]
-        rows = store.read_segments(segments, self.state_schema)
+        rows = io.read(segments)
         rows = rows.where(f"{TIME} BETWEEN {bounds[0]} AND {bounds[1]}")
         return self.windows_of(rows, due, watch)
 

@@ -1,0 +1,77 @@
+"""A batch as Spark knows it: what ties the state to Spark's own part of the checkpoint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tidegate.errors import StateError
+
+if TYPE_CHECKING:
+    from tidegate.state.manifest import Manifest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkBatch:
+    """A batch of Spark; every field is the same when the batch is replayed.
+
+    Attributes:
+        batch_id: its number.
+        clock_us: its clock, from Spark's offset log.
+        query_id: the id of the streaming query, from the ``metadata`` file of the checkpoint; None
+            where no streaming query runs (cases, tests).
+        offsets_hash: a hash of the offsets that the batch reads up to; None likewise.
+    """
+
+    batch_id: int
+    clock_us: int
+    query_id: str | None = None
+    offsets_hash: str | None = None
+
+
+def is_replay(batch: SparkBatch, state: Manifest, checkpoint: str) -> bool:
+    """Return whether the state has the batch already; if not, it is the one that comes next.
+
+    Raises:
+        StateError: it is neither, so that Spark's part of the checkpoint and ours are not of one
+            moment.
+    """
+    if state.batch_id >= 0 and batch.query_id != state.query_id:
+        raise _apart(
+            checkpoint,
+            f"Spark's part is of query {batch.query_id}, the folder tidegate of query "
+            f"{state.query_id}",
+            "Spark's part was deleted or replaced, and would read rows again that are in the state "
+            "already",
+        )
+    if batch.batch_id == state.batch_id + 1:
+        return False
+    told = f"Spark is at batch {batch.batch_id}, the state at batch {state.batch_id}"
+    if batch.batch_id > state.batch_id:
+        raise _apart(
+            checkpoint,
+            told,
+            "manifests are missing, and with them the rows of the batches between",
+        )
+    if batch.batch_id < state.batch_id:
+        raise _apart(
+            checkpoint,
+            told,
+            "Spark's part is older than the state, and would read rows again that are in it",
+        )
+    if batch.offsets_hash != state.offsets_hash:
+        raise _apart(
+            checkpoint,
+            f"batch {batch.batch_id} of Spark reads other rows than batch {state.batch_id} of the "
+            "state did",
+            "its offsets differ, so it is not the same batch, and its rows would be skipped",
+        )
+    return True
+
+
+def _apart(checkpoint: str, differs: str, why: str) -> StateError:
+    return StateError(
+        f"checkpoint {checkpoint}: {differs}\n\nThe two do not belong together: {why}. Restore the "
+        "whole checkpoint from one copy (offsets, commits and tidegate are of one moment), or "
+        "start with a new checkpoint."
+    )

@@ -1,0 +1,144 @@
+"""Cleaning up: what no kept manifest names any more is deleted, after the commit.
+
+It never stops a query: what cannot be deleted now is tried again in later batches. What crashed
+attempts left is swept as well, once it is so old that nobody can still be writing it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable
+
+from tidegate.errors import StateError
+from tidegate.state.damage import FOLDER as SEGMENTS
+from tidegate.state.files import Files
+from tidegate.state.intents import intent_name, intent_terms
+from tidegate.state.manifest import Manifest, Writer
+from tidegate.state.manifest_log import ManifestLog, manifest_name, numbers
+from tidegate.state.writers import FOLDER as WRITERS
+
+_LOG = logging.getLogger("tidegate")
+
+# Manifests that are kept, with all that they name: the newest, and ten for a look back.
+KEPT_MANIFESTS = 11
+
+# Calls that may fail in one batch before the rest is left to the next: each may take long.
+MOST_FAILURES = 3
+
+# How old something must be that no manifest names before it counts as left over.
+GRACE_SECONDS = 3_600
+
+
+class Cleaner:
+    """Deletes what is not needed, for the process that writes a checkpoint.
+
+    Attributes:
+        failures: how many calls have failed so far.
+    """
+
+    def __init__(self, files: Files, writer: Writer) -> None:
+        self.failures = 0
+        self._files = files
+        self._writer = writer
+        self._log = ManifestLog(files)
+        # The names of segments by the epoch of the manifest that names them.
+        self._kept: dict[int, frozenset[str]] = {}
+        # Intents that this process knows of, by epoch.
+        self._intents: dict[int, list[str]] = {}
+        # What is to be deleted, in order.
+        self._due: dict[str, None] = {}
+        self._next_sweep: float | None = 0.0
+
+    def add_intent(self, epoch: int) -> None:
+        """Take note of an intent of this process."""
+        self._intents.setdefault(epoch, []).append(intent_name(epoch, self._writer.term))
+
+    def clean_up(self, now: Manifest, written: Iterable[str]) -> None:
+        """Delete what is not needed after a commit.
+
+        Args:
+            now: the manifest that has just been put in place.
+            written: the segments that this process has written since the commit before.
+        """
+        try:
+            self._look(now, written)
+        except (OSError, StateError) as error:
+            self._note(error)
+        failed = 0
+        for name in tuple(self._due):
+            del self._due[name]
+            try:
+                self._files.delete(name)
+            except OSError as error:
+                self._due[name] = None
+                self._note(error)
+                failed += 1
+                if failed == MOST_FAILURES:
+                    break
+
+    def _note(self, error: Exception) -> None:
+        self.failures += 1
+        log = _LOG.warning if self.failures == 1 else _LOG.debug
+        log(
+            "cleaning up the checkpoint %s failed and is tried again in later batches: %s",
+            self._files.where(""),
+            error,
+        )
+
+    def _look(self, now: Manifest, written: Iterable[str]) -> None:
+        if not self._kept:
+            # Some more than are kept: what they name and the kept ones do not is to be deleted.
+            for epoch in self._log.epochs()[-2 * KEPT_MANIFESTS :]:
+                self._kept[epoch] = _names(self._log.read(epoch))
+        self._kept[now.epoch] = _names(now)
+        candidates = set(written)
+        while len(self._kept) > KEPT_MANIFESTS:
+            oldest = min(self._kept)
+            candidates |= self._kept.pop(oldest)
+            # Manifests first, so that none names what is gone.
+            self._due[manifest_name(oldest)] = None
+        oldest = min(self._kept)
+        for epoch in [epoch for epoch in self._intents if epoch < oldest]:
+            self._due |= dict.fromkeys(self._intents.pop(epoch))
+        live = frozenset().union(*self._kept.values())
+        self._due |= dict.fromkeys(f"{SEGMENTS}/{name}" for name in sorted(candidates - live))
+        if self._next_sweep is not None and time.monotonic() >= self._next_sweep:
+            self._sweep(oldest, live)
+
+    def _sweep(self, oldest: int, live: frozenset[str]) -> None:
+        """Find what crashed attempts and failed deletions of other processes have left."""
+        others = (epoch for epoch in self._log.epochs() if epoch < oldest)
+        self._due |= dict.fromkeys(manifest_name(epoch) for epoch in others)
+        for epoch, terms in intent_terms(self._files).items():
+            names = [intent_name(epoch, term) for term in terms]
+            if epoch < oldest:
+                self._due |= dict.fromkeys(names)
+            else:
+                self._intents[epoch] = names
+        terms = numbers(self._files, WRITERS)
+        past = (term for term in terms if term <= self._writer.term - KEPT_MANIFESTS)
+        self._due |= dict.fromkeys(f"{WRITERS}/{term}.json" for term in past)
+        young = False
+        if max(terms, default=0) <= self._writer.term:  # Else it is no longer ours to delete.
+            for entry in self._files.entries(SEGMENTS):
+                if entry.name in live or _writer_of(entry.name) == self._writer.id:
+                    continue
+                if time.time() - entry.modified_s < GRACE_SECONDS:
+                    young = True
+                else:
+                    self._due[f"{SEGMENTS}/{entry.name}"] = None
+        self._next_sweep = time.monotonic() + GRACE_SECONDS if young else None
+
+
+def segment_name(epoch: int, writer: Writer, what: str) -> str:
+    """Return the name of a segment, which has its writer in it."""
+    return f"{epoch}-{writer.id}-{what}"
+
+
+def _writer_of(segment: str) -> str:
+    return segment.split("-")[1] if segment.count("-") > 1 else ""
+
+
+def _names(manifest: Manifest) -> frozenset[str]:
+    return frozenset(segment.name for segment in manifest.segments)

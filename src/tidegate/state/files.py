@@ -1,0 +1,110 @@
+"""The files of a checkpoint that are ours, on a local disk.
+
+``Files`` is what the state asks of a file system; names are relative to the folder ``tidegate`` of
+the checkpoint. Every failure is an ``OSError``. ``LocalFiles`` needs neither Spark nor Java;
+``hadoop_files`` has the same for all other file systems.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+from uuid import uuid4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A file or folder: its name, its size, and when it was last changed (seconds since 1970)."""
+
+    name: str
+    bytes: int
+    modified_s: float
+
+
+class Files(Protocol):
+    """What the state asks of a file system."""
+
+    def where(self, name: str) -> str:
+        """The path of a name as people and Spark write it."""
+
+    def read(self, name: str) -> str:
+        """Return the text of a file."""
+
+    def entries(self, folder: str) -> list[Entry]:
+        """Return what is in a folder; nothing when it is not there. Hidden files are left out."""
+
+    def make_folder(self, name: str) -> None:
+        """Make a folder and those above it; one that is there is no error."""
+
+    def put_if_absent(self, name: str, text: str) -> None:
+        """Put a file in place as a whole; its folder is there.
+
+        Raises:
+            FileExistsError: there is one already; it stays as it is.
+        """
+
+    def delete(self, name: str) -> None:
+        """Delete a file or a folder with all in it; one that is not there is no error."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFiles:
+    """Files below a folder of a local disk."""
+
+    root: str
+
+    def where(self, name: str) -> str:
+        return f"{self.root}/{name}"
+
+    def read(self, name: str) -> str:
+        return Path(self.root, name).read_text("utf-8")
+
+    def entries(self, folder: str) -> list[Entry]:
+        try:
+            with os.scandir(os.path.join(self.root, folder)) as found:
+                return [_entry(each) for each in found if not each.name.startswith((".", "_"))]
+        except FileNotFoundError:
+            return []
+
+    def make_folder(self, name: str) -> None:
+        Path(self.root, name).mkdir(parents=True, exist_ok=True)
+
+    def put_if_absent(self, name: str, text: str) -> None:
+        target = Path(self.root, name)
+        aside = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
+        try:
+            aside.write_text(text, "utf-8")
+            _link(aside, target)
+        finally:
+            with suppress(OSError):
+                aside.unlink(missing_ok=True)
+
+    def delete(self, name: str) -> None:
+        path = os.path.join(self.root, name)
+        with suppress(FileNotFoundError):
+            if os.path.isdir(path):
+                shutil.rmtree(path)
+            else:
+                os.unlink(path)
+
+
+def _entry(found: os.DirEntry[str]) -> Entry:
+    status = found.stat()
+    return Entry(name=found.name, bytes=status.st_size, modified_s=status.st_mtime)
+
+
+def _link(aside: Path, target: Path) -> None:
+    try:
+        os.link(aside, target)
+    except FileExistsError:
+        raise
+    except OSError:
+        # Some file systems have no links (FAT, some network and container mounts). There a rename
+        # has to do, and two writers could pass the look before it at one moment.
+        if target.exists():
+            raise FileExistsError(str(target)) from None
+        aside.rename(target)

@@ -1,0 +1,74 @@
+"""The manifests of a checkpoint, for those that write the state and those that only read it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.errors import StateError
+from tidegate.state.files import Files
+from tidegate.state.manifest import Manifest
+
+FOLDER = "manifests"
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestLog:
+    """Reads manifests."""
+
+    files: Files
+
+    def epochs(self) -> list[int]:
+        """Return the epochs of all manifests, ascending.
+
+        Raises:
+            StateError: the folder cannot be listed.
+        """
+        try:
+            return numbers(self.files, FOLDER)
+        except OSError as error:
+            raise StateError(
+                f"{self.files.where(FOLDER)} cannot be listed: {reason(error)}\n\nMake the "
+                "checkpoint readable, then start again."
+            ) from error
+
+    def newest(self) -> Manifest | None:
+        """Return the newest manifest, None when there is none.
+
+        Raises:
+            StateError: it cannot be read.
+        """
+        epochs = self.epochs()
+        return self.read(epochs[-1]) if epochs else None
+
+    def read(self, epoch: int) -> Manifest:
+        """Return the manifest of an epoch.
+
+        Raises:
+            StateError: it is not there or cannot be read.
+        """
+        name = manifest_name(epoch)
+        path = self.files.where(name)
+        try:
+            text = self.files.read(name)
+        except OSError as error:
+            raise StateError(
+                f"{path} cannot be read: {reason(error)}\n\nRestore the file, or start with "
+                "another checkpoint."
+            ) from error
+        return Manifest.from_json(text, path=path)
+
+
+def manifest_name(epoch: int) -> str:
+    """Return the name of the manifest of an epoch."""
+    return f"{FOLDER}/{epoch}.json"
+
+
+def numbers(files: Files, folder: str) -> list[int]:
+    """Return the numbers of the files ``<number>.json`` of a folder, ascending."""
+    stems = (entry.name.removesuffix(".json") for entry in files.entries(folder))
+    return sorted(int(stem) for stem in stems if stem.isdecimal())
+
+
+def reason(error: OSError) -> str:
+    """Why a call failed, in few words."""
+    return error.strerror or str(error)

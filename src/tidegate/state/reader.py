@@ -1,0 +1,115 @@
+"""Reads the state of a checkpoint on a local disk, without Spark and without Java.
+
+Nothing is written, so it may look at a checkpoint that a query is writing: what the kept manifests
+name stays for ten batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from tidegate.errors import StateError
+from tidegate.state.damage import FOLDER as SEGMENTS
+from tidegate.state.damage import Damage, listed_damage
+from tidegate.state.files import LocalFiles
+from tidegate.state.manifest import Manifest, Segment
+from tidegate.state.manifest_log import ManifestLog, reason
+from tidegate.state.plan_file import NAME, PlanFile
+
+
+@dataclass(frozen=True, slots=True)
+class StateReader:
+    """Reads the state of a checkpoint.
+
+    Args:
+        checkpoint: the query's checkpoint folder.
+    """
+
+    checkpoint: str | Path
+
+    def epochs(self) -> list[int]:
+        """Return the epochs whose manifests are kept, ascending."""
+        return self._log.epochs()
+
+    def manifest(self, epoch: int | None = None) -> Manifest:
+        """Return the manifest of an epoch, the newest when not said otherwise.
+
+        Raises:
+            StateError: there is none, or it cannot be read.
+        """
+        if epoch is not None:
+            return self._log.read(epoch)
+        newest = self._log.newest()
+        if newest is None:
+            raise StateError(
+                f"{self.checkpoint} holds no state: there is no {self._root}/manifests\n\nGive the "
+                "checkpoint folder of a query that has run a batch."
+            )
+        return newest
+
+    def plan(self) -> PlanFile:
+        """Return what the columns of the state mean.
+
+        Raises:
+            StateError: the file is missing or cannot be read.
+        """
+        path = str(self._root / NAME)
+        try:
+            text = self._files.read(NAME)
+        except OSError as error:
+            raise StateError(
+                f"{path} cannot be read: {reason(error)}\n\nRestore it from a copy of the "
+                "checkpoint."
+            ) from error
+        return PlanFile.from_json(text, path=path)
+
+    def paths(self, segments: tuple[Segment, ...]) -> list[Path]:
+        """Return the files of segments.
+
+        Raises:
+            StateError: one is missing or is not of the size that the manifest says.
+        """
+        damage = self.damage(segments)
+        if damage is not None:
+            raise damage.error(str(self.checkpoint))
+        return [
+            self._root / SEGMENTS / segment.name / file.name
+            for segment in segments
+            for file in segment.files
+        ]
+
+    def damage(self, segments: tuple[Segment, ...]) -> Damage | None:
+        """Return the first file that is not as the manifest says, None when all are."""
+        return listed_damage(self._files, segments)
+
+    def rows(self, segments: tuple[Segment, ...]) -> Iterator[dict[str, Any]]:
+        """Yield the state rows of segments by column.
+
+        Raises:
+            StateError: a file is damaged, or pyarrow is not installed.
+        """
+        if find_spec("pyarrow") is None:
+            raise StateError(
+                "the rows of the state are Parquet, which needs pyarrow here\n\nRun: pip install "
+                "pyarrow. Any Spark session reads the files as well."
+            )
+        parquet = import_module("pyarrow.parquet")
+        for path in self.paths(segments):
+            yield from parquet.ParquetFile(path).read().to_pylist()
+
+    @property
+    def _root(self) -> Path:
+        return Path(self.checkpoint) / "tidegate"
+
+    @property
+    def _files(self) -> LocalFiles:
+        return LocalFiles(str(self._root))
+
+    @property
+    def _log(self) -> ManifestLog:
+        return ManifestLog(self._files)
