@@ -18,7 +18,9 @@ CALL = "An error occurred while calling o192.save.\n: "
         (ValueError("no\nsuch"), "ValueError: no\nsuch"),
         (KeyError(), "KeyError"),
         (
-            Py4JError(f"{CALL}java.io.IOException: Mkdirs failed to create file:/x{STACK}"),
+            Py4JError(
+                f"{CALL}java.io.IOException: Mkdirs failed to create file:/x (exists=false){STACK}"
+            ),
             "Mkdirs failed to create file:/x",
         ),
         (

@@ -133,12 +133,17 @@ def test_a_misspelled_key_is_not_also_reported_as_missing():
         ('path = "out"\n', "", "line 27: sinks.out: path is missing, and format parquet", "URL"),
         ('from = "delays"\n', "", "line 18: transforms.delays: no sink takes its results", "Add"),
         ("tables.airlines", "tables.flights", "flights is a source and a table", "another name"),
-        ("max_files_per_trigger = 1", "max_files_per_trigger = 0", "line 12", "most files"),
+        (
+            "max_files_per_trigger = 1",
+            "max_files_per_trigger = 0",
+            "line 12",
+            "maximum number of files",
+        ),
         ('side_output.late.sink = "late_rows"', "", "nothing goes to sink late_rows", "Add from"),
         (
             "[sinks.late_rows]",
             '[sinks.late_rows]\nfrom = "delays"',
-            "go to out already",
+            "already go to out",
             "one sink",
         ),
         ('event_time_field = "scheduled"', 'sql_file = "a.sql"', "both given", "or the file"),
@@ -158,12 +163,12 @@ def test_a_sink_of_results_takes_no_side_output():
 
 def test_invalid_toml_is_reported_with_line_and_column():
     message = refusal(RIGHT, 'trigger = "1s"', "trigger = 1s")
-    assert message.startswith("pipeline.toml, line 3, column 12: the file is no TOML: ")
+    assert message.startswith("pipeline.toml, line 3, column 12: the file is not valid TOML: ")
     assert "\n  3 | trigger = 1s\n    |            ^\n" in message
 
 
 def test_a_file_that_ends_too_early_is_reported():
-    assert "the file is no TOML" in refusal('[pipeline]\nname = """abc')
+    assert "the file is not valid TOML" in refusal('[pipeline]\nname = """abc')
 
 
 def test_a_missing_file_is_reported(tmp_path):

@@ -109,7 +109,7 @@ def test_a_row_is_all_that_a_new_sink_needs(monkeypatch):
     toy = SinkKind(
         build=f"{__name__}:Toy", guarantee=Guarantee.IDEMPOTENT, has_path=False, options=("key",)
     )
-    assert "there is no such format of a sink" in refusal("toy")
+    assert "sinks have no such format" in refusal("toy")
     monkeypatch.setitem(SINKS, "toy", toy)
     text = PIPELINE.format(sink="toy", more='options.key = "id"', source="rate")
     config = parse_config(text, Path("pipeline.toml"))

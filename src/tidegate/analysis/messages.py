@@ -1,4 +1,4 @@
-"""What Spark's analyzer refuses, in the words of a refusal: what is wrong, and the mend."""
+"""Errors of Spark's analyzer as messages of ours: what is wrong, and how to fix it."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ def in_words(text: str, failure: Failure) -> tuple[str, str]:
     try:
         return (make or _other)(text, {**facts, "message": _message(failure)})
     except KeyError:
-        # Another version of Spark tells other facts.
+        # Another version of Spark may give other facts.
         return _other(text, {"message": _message(failure)})
 
 
 def not_boolean(text: str, clause: str, kind: str) -> tuple[str, str]:
     """Return what is wrong with a condition that is none, and what to write instead."""
     return (
-        f"the condition {text} of {clause} is {kind}, it must be BOOLEAN",
+        f"the condition {text} of {clause} is {kind}, but it must be BOOLEAN",
         f"Write a comparison, e.g. ({text}) IS NOT NULL.",
     )
 
 
 def is_not_boolean(failure: Failure) -> bool:
-    """Whether all that is wrong is the type of a condition."""
+    """Whether the only error is the type of a condition."""
     return failure.condition in (
         "DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN",
         "JOIN_CONDITION_IS_NOT_BOOLEAN_TYPE",
@@ -49,7 +49,7 @@ def is_not_boolean(failure: Failure) -> bool:
 
 
 def _message(failure: Failure) -> str:
-    """What Spark says, if it says it of the text and not of its own trees."""
+    """Spark's message, if it is about the text and not about Spark's internal trees."""
     said = _LEADING.sub("", failure.message)
     return "" if not failure.condition or _OF_TREES.search(said) else said
 
@@ -85,7 +85,7 @@ def _wrong_operand(text: str, facts: Mapping[str, str]) -> tuple[str, str]:
 def _unexpected(text: str, facts: Mapping[str, str]) -> tuple[str, str]:
     wanted = facts["requiredType"]
     return (
-        f"{text}: the {facts['paramIndex']} value is {facts['inputType']}, it must be {wanted}",
+        f"{text}: the {facts['paramIndex']} value is {facts['inputType']}, but it must be {wanted}",
         f"Write a value of the type {wanted}.",
     )
 
@@ -139,7 +139,7 @@ def _constant(text: str, facts: Mapping[str, str]) -> tuple[str, str]:
 
 def _literal(text: str, facts: Mapping[str, str]) -> tuple[str, str]:
     kind = facts["valueType"]
-    return f"{text}: {facts['value']} is no {kind}", f"Write a literal that is a {kind}."
+    return f"{text}: {facts['value']} is not a valid {kind}", f"Write a literal that is a {kind}."
 
 
 def _no_type(text: str, facts: Mapping[str, str]) -> tuple[str, str]:

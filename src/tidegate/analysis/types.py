@@ -1,4 +1,4 @@
-"""The types of a statement: asked of Spark's analyzer, answered at their place in the text."""
+"""Type errors of a statement, found by Spark's analyzer and shown at their place in the text."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from tidegate.spark.session import local_session
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """What the user asks of ``tidegate sql``."""
+    """The arguments of ``tidegate sql``."""
 
     statement: str
     inputs: tuple[str, ...]
@@ -87,7 +87,7 @@ def _source(
     found = file_format or format_of(path)
     if found is None:
         raise ConfigError(
-            f"--input {path}: its name does not say what format it is\n\n"
+            f"--input {path}: the format is not clear from its name\n\n"
             "Add --format csv (or json, parquet, orc)."
         )
     return SourceConfig(

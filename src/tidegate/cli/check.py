@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _ARGUMENTS = (
     click.argument("file", required=False, type=click.Path(path_type=Path)),
-    click.option("--sql", help="A statement, instead of a file."),
+    click.option("--sql", help="A statement instead of a file."),
     click.option(
         "--schema",
         "schemas",
@@ -47,7 +47,7 @@ def _with_arguments(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.command()
 @_with_arguments
 @click.option(
-    "--spark", "with_spark", is_flag=True, help="Start Spark, and ask its analyzer about types."
+    "--spark", "with_spark", is_flag=True, help="Start Spark and let its analyzer check types."
 )
 def check(
     file: Path | None,
@@ -56,9 +56,9 @@ def check(
     settings: tuple[str, ...],
     with_spark: bool,
 ) -> None:
-    """Check a pipeline FILE (TOML), a file of SQL, or a statement.
+    """Check a pipeline FILE (TOML), an SQL file or a statement.
 
-    Of a pipeline also whether its sources are there, and whether its folders can be written.
+    For a pipeline, also check that its inputs exist and its folders are writable.
     """
     from tidegate.cli.planning import unready
 
@@ -82,7 +82,7 @@ def explain(
     settings: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Print how the statements of a pipeline FILE, a file of SQL, or a statement run."""
+    """Explain how the statements of a pipeline FILE, an SQL file or a statement run."""
     plans = _planned(file, sql, schemas, settings)
     if as_json:
         # One statement is one object, so that a script need not know how many there could be.

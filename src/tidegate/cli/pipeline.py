@@ -29,7 +29,7 @@ POLL_SECONDS = 0.2
 
 
 class Ending(Enum):
-    """What happens to open windows when a run ends: kept, state windows emitted, all emitted."""
+    """What happens to open windows when a run ends: keep them, emit state windows, or emit all."""
 
     KEEP = "keep"
     FLUSH = "flush"
@@ -39,7 +39,7 @@ class Ending(Enum):
 def run_pipeline(
     config: PipelineConfig, progress: Progress, *, ending: Ending, once: bool = False
 ) -> None:
-    """Run every transform until all have ended or the process is told to stop.
+    """Run every transform until all have ended or the process receives a stop signal.
 
     Raises:
         TidegateError: something is wrong with the pipeline, or one of its queries failed.
@@ -65,7 +65,7 @@ def run_pipeline(
 
 @contextmanager
 def _ends_all(runs: list[Run]) -> Iterator[None]:
-    """When one query fails, end the others too; they keep their state, and its error is told."""
+    """When one query fails, stop the others too; they keep their state, and the error goes on."""
     try:
         yield
     except BaseException:
@@ -129,7 +129,7 @@ def _side_sinks(config: PipelineConfig, transform: TransformConfig) -> dict[str,
 
 
 def _watch(runs: list[Run], stopping: threading.Event) -> None:
-    """Wait until all runs have ended, or one is told to stop; a failed run raises."""
+    """Wait until all runs have ended or ``stopping`` is set; a failed run raises."""
     waiting = list(runs)
     while waiting and not stopping.is_set():
         waiting = [run for run in waiting if not _has_ended(run)]
@@ -161,7 +161,7 @@ def _stops_on_signal(stopping: threading.Event) -> Iterator[None]:
 
 @contextmanager
 def _logging_to(progress: Progress) -> Iterator[None]:
-    """Show the log lines of Tidegate above the progress."""
+    """Show Tidegate's log lines above the progress."""
 
     class Handler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:

@@ -1,4 +1,4 @@
-"""From a pipeline file, a file of SQL or a statement to plans, without Spark."""
+"""Plans of a pipeline file, an SQL file or a statement, without Spark."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What a user gives to ``check`` and ``explain`` on the command line."""
+    """The arguments of ``check`` and ``explain``."""
 
     file: Path | None
     sql: str | None
@@ -55,7 +55,7 @@ class Asked:
 
 
 def plan_asked(asked: Asked) -> Iterator[Planned | TidegateError]:
-    """Yield the plan of each statement that is meant, or what is wrong with it.
+    """Yield the plan or the error of each statement.
 
     Raises:
         click.UsageError: neither or both of a file and a statement are given.
@@ -81,7 +81,7 @@ def plan_asked(asked: Asked) -> Iterator[Planned | TidegateError]:
 
 
 def plan_pipeline(file: Path) -> Iterator[Planned | TidegateError]:
-    """Yield the plan of each transform of a pipeline file, or what is wrong with it."""
+    """Yield the plan or the error of each transform of a pipeline file."""
     from tidegate.config import load_config
 
     config = load_config(file)
@@ -173,7 +173,7 @@ def at_source(error: ConfigError, config: PipelineConfig, source: SourceConfig) 
 
 
 def read_statement(file: Path | None) -> tuple[str, str]:
-    """Return the text of a file of SQL, and its name for messages."""
+    """Return the text of an SQL file and its name for messages."""
     assert file is not None, "checked by the caller"
     try:
         return file.read_text(encoding="utf-8-sig"), file.name

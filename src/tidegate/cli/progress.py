@@ -1,4 +1,4 @@
-"""Progress of running queries: a live table on a terminal, a line for each batch elsewhere."""
+"""Progress of running queries: a live table on a terminal, otherwise a line for each batch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Progress(Protocol):
-    """Something that shows progress."""
+    """Shows progress."""
 
     def batch(self, name: str, report: BatchReport) -> None:
         """Show a batch of the query ``name``."""
@@ -31,7 +31,7 @@ class Progress(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Totals:
-    """What a query has done so far, and its last batch."""
+    """Totals of a query so far, and its last batch."""
 
     batches: int = 0
     rows_in: int = 0
@@ -67,7 +67,7 @@ class Totals:
 
 @contextmanager
 def progress_for() -> Iterator[LineProgress | LiveProgress]:
-    """Yield the progress that suits the standard output."""
+    """Yield a live table if the standard output is a terminal, else plain lines."""
     if not sys.stdout.isatty():
         yield LineProgress()
         return
@@ -93,7 +93,7 @@ class LineProgress:
         )
 
     def note(self, text: str) -> None:
-        """Print a line of text where errors go."""
+        """Print a line of text on the standard error."""
         click.echo(text, err=True)
 
 
@@ -131,7 +131,7 @@ class LiveProgress:
         table.add_column("query")
         for heading in ("batch", "rows", "rows/s", "watermark", "closed", "out", "late", "errors"):
             table.add_column(heading, justify="right", no_wrap=True)
-        # A copy, for a batch may come from another thread while the table is drawn.
+        # A copy, because another thread may add a batch while the table is drawn.
         for name, totals in list(self.totals.items()):
             table.add_row(
                 name,

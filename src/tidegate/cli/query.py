@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-# What the ending of a file's name says of its format; compressed files end in one more.
+# The format of a file by the extension of its name; compressed files have another one after it.
 ENDINGS = {
     ".csv": "csv",
     ".json": "json",
@@ -26,13 +26,18 @@ COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".snappy")
     multiple=True,
     required=True,
     metavar="[NAME=]PATH",
-    help="The files of a stream or table of the statement; the first in FROM needs no name.",
+    help="The files of a stream or table; the first in FROM needs no name.",
 )
 @click.option("--format", "file_format", type=click.Choice(sorted(set(ENDINGS.values()))))
 @click.option("--schema", "schemas", multiple=True, metavar="[NAME=]DDL", help="Its columns.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting.")
 @click.option("--output", type=click.Choice(["table", "csv", "json"]), default="table")
-@click.option("--rows", type=click.IntRange(min=0), default=50, help="Most rows of a table.")
+@click.option(
+    "--rows",
+    type=click.IntRange(min=0),
+    default=50,
+    help="Maximum number of rows in a table; 0 prints all.",
+)
 def sql(
     statement: str,
     inputs: tuple[str, ...],
@@ -56,7 +61,7 @@ def sql(
 
 
 def format_of(path: str) -> str | None:
-    """Return the format that the name of a file says, or the first file in a folder."""
+    """Return the format of a file by its name, or that of the first known file in a folder."""
     place = Path(path)
     if place.is_dir() and place.suffix not in ENDINGS:
         place = next((file for file in sorted(place.rglob("*")) if _ending(file) in ENDINGS), place)

@@ -9,13 +9,13 @@ import click
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--once", is_flag=True, help="Take what there is now, then end.")
-@click.option("--flush", is_flag=True, help="At the end, emit the open state windows.")
-@click.option("--drain", is_flag=True, help="At the end, emit every open window.")
+@click.option("--once", is_flag=True, help="Process the available input, then stop.")
+@click.option("--flush", is_flag=True, help="Before stopping, emit the open state windows.")
+@click.option("--drain", is_flag=True, help="Before stopping, emit every open window.")
 def run(file: Path, once: bool, flush: bool, drain: bool) -> None:
-    """Run the pipeline in FILE; Ctrl-C or SIGTERM ends it after the batch in hand."""
+    """Run the pipeline in FILE; Ctrl-C or SIGTERM stops it after the current batch."""
     if flush and drain:
-        raise click.UsageError("--drain emits all that --flush does: give one of them.")
+        raise click.UsageError("--drain includes --flush: give one of them.")
     from tidegate.cli.pipeline import Ending, run_pipeline
     from tidegate.cli.progress import progress_for
     from tidegate.config import load_config

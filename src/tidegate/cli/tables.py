@@ -16,7 +16,7 @@ _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal"
 
 
 def print_frame(frame: DataFrame, *, output: str, most_rows: int) -> None:
-    """Print the rows of a frame; ``most_rows`` bounds a table, 0 is no bound.
+    """Print the rows of a frame; ``most_rows`` is the maximum for a table; 0 means all.
 
     Values are made text by Spark, so that times are in the session's zone and not in the machine's.
     """
@@ -45,7 +45,7 @@ def print_frame(frame: DataFrame, *, output: str, most_rows: int) -> None:
 def print_table(
     columns: Sequence[str], rows: Iterable[Sequence[str | None]], right: Sequence[bool]
 ) -> None:
-    """Print text in columns; ``right`` says which are set to the right."""
+    """Print text in columns; ``right`` says which columns are right-aligned."""
     texts = [["NULL" if value is None else value for value in row] for row in rows]
     if sys.stdout.isatty():
         _print_rich(columns, texts, right)

@@ -1,4 +1,4 @@
-"""What must hold between the keys of a pipeline file: every name that is used is there."""
+"""Checks across the keys of a pipeline file: every name that is used must exist."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _source_problems(path: tuple[str, str], section: TableSection) -> Iterable[P
     kind = SOURCES.get(section.format)
     if kind is not None and kind.has_path and section.path is None:
         yield _path_problem(path, section.format)
-    # A format that Spark does not know may come from a package, unless it is a slip of the pen.
+    # A format that Spark does not know may come from a package, unless it looks like a typo.
     near = get_close_matches(section.format, SOURCES, n=1, cutoff=0.6)
     if near and kind is None:
         yield Problem(
@@ -52,7 +52,7 @@ def _path_problem(path: tuple[str, str], file_format: str) -> Problem:
     return Problem(
         path=(*path, "path"),
         what=f"path is missing, and format {file_format} needs one",
-        mend="path is from the folder of this file on, or absolute, or a URL.",
+        mend="path is relative to the folder of this file, absolute, or a URL.",
     )
 
 
@@ -66,7 +66,7 @@ def _transform_problems(
         yield Problem(
             path=(*path, "sql"),
             what="sql and sql_file are both given" if both else "sql is missing",
-            mend="Give the statement as sql, or the file it stands in as sql_file.",
+            mend="Give the statement as sql, or the file that contains it as sql_file.",
         )
     for kind, sink in transform.side_output.sinks().items():
         if sink != METRICS_ONLY and sink not in sections.sinks:
@@ -85,8 +85,8 @@ def _transform_problems(
     if len(takers) > 1:
         yield Problem(
             path=("sinks", takers[1], "from"),
-            what=f"the results of {name} go to {takers[0]} already",
-            mend="A transform has one sink; for a second one write a second transform.",
+            what=f"the results of {name} already go to {takers[0]}",
+            mend="A transform has one sink; for another sink, add another transform.",
         )
 
 
@@ -96,7 +96,7 @@ def _sink_problems(name: str, sink: SinkSection, sections: PipelineFile) -> Iter
     if kind is None:
         yield Problem(
             path=(*path, "format"),
-            what=f'format = "{sink.format}": there is no such format of a sink',
+            what=f'format = "{sink.format}": sinks have no such format',
             mend=nearest(sink.format, SINKS, "formats of sinks"),
         )
     else:

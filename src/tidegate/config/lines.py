@@ -1,4 +1,4 @@
-"""Where each key of a TOML file stands; ``tomllib`` gives the values and forgets the places."""
+"""The position of each key in a TOML file, which ``tomllib`` does not keep."""
 
 from __future__ import annotations
 

@@ -91,12 +91,12 @@ def _syntax_message(message: str, text: str, file: str) -> str:
     mend = "Text goes in quotes, long text in triple quotes, a section's name in brackets."
     if match is None or match[2] is None:
         what = match[1] if match else message
-        return f"{file}: the file is no TOML: {what}, at its end\n\n{mend}"
+        return f"{file}: the file is not valid TOML: {what}, at its end\n\n{mend}"
     line, column = int(match[2]), int(match[3])
     content = [*text.split("\n"), ""][line - 1]
     margin = f"  {line} | "
     return (
-        f"{file}, line {line}, column {column}: the file is no TOML: {match[1]}\n\n"
+        f"{file}, line {line}, column {column}: the file is not valid TOML: {match[1]}\n\n"
         f"{margin}{content}\n{' ' * (len(margin) - 2)}| {' ' * (column - 1)}^\n\n{mend}"
     )
 
@@ -178,7 +178,7 @@ def _read_statement(name: str, sql_file: str, text: str, file: Path) -> str:
         problem = Problem(
             path=("transforms", name, "sql_file"),
             what=f'sql_file = "{sql_file}": the file cannot be read: {why_unreadable(error)}',
-            mend="sql_file is from the folder of this file on.",
+            mend="sql_file is relative to the folder of this file.",
         )
         raise ConfigError(render_in_file([problem], file.name, text)) from None
 

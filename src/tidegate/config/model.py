@@ -1,4 +1,4 @@
-"""The keys of a pipeline file and what each may hold: one pydantic model a section.
+"""The keys of a pipeline file and their values: one pydantic model for each section.
 
 The text under a key is its description; messages end with it when the value is missing or wrong.
 """
@@ -25,7 +25,7 @@ def _duration(value: object) -> object:
 
 def _positive_duration(value: object) -> object:
     if _duration(value) == 0:
-        raise ValueError("it is 0, and must be greater")
+        raise ValueError("it must be greater than 0")
     return _duration(value)
 
 
@@ -59,7 +59,7 @@ def _option(value: object) -> object:
 def _one_of(*words: str) -> BeforeValidator:
     def check(value: object) -> object:
         if isinstance(value, str) and value not in words:
-            raise ValueError(f"it is one of {', '.join(words)}")
+            raise ValueError(f"it must be one of {', '.join(words)}")
         return value
 
     return BeforeValidator(check)
@@ -111,10 +111,10 @@ class SettingsSection(Section):
     clock_interval: PositiveDuration = 1_000_000
     """clock_interval is how often time passes without rows, e.g. "1s" (the default)."""
     max_groups: PositiveInt | None = None
-    """max_groups is the most groups of a window; rows of further groups are evicted."""
+    """max_groups is the maximum number of groups in a window; rows of other groups are evicted."""
     max_rows_per_group: PositiveInt | None = None
-    """max_rows_per_group is the most rows kept for a group of a window; further ones are
-    evicted."""
+    """max_rows_per_group is the maximum number of rows kept for a group of a window; other rows
+    are evicted."""
     error_policy: ErrorPolicy = Field(ErrorPolicy.SIDE_OUTPUT, strict=False)
     """error_policy is "side_output" (the default), "null" or "fail": what happens to a row whose
     expression fails."""
@@ -168,7 +168,7 @@ class TableSection(Section):
     format: str
     """format is a format of Spark: csv, json, parquet, orc, text, delta, .."""
     path: Text | None = None
-    """path is a file, a folder or a pattern, from the folder of this file on."""
+    """path is a file, a folder or a pattern, relative to the folder of this file."""
     ddl: SchemaText | None = Field(None, alias="schema")
     """schema is DDL, e.g. "ts TIMESTAMP, user STRING"."""
     options: Options = {}
@@ -179,7 +179,7 @@ class SourceSection(TableSection):
     """A stream."""
 
     max_files_per_trigger: PositiveInt | None = None
-    """max_files_per_trigger is the most files of one micro-batch."""
+    """max_files_per_trigger is the maximum number of files in one micro-batch."""
 
 
 class SinkSection(Section):
@@ -190,7 +190,7 @@ class SinkSection(Section):
     format: str
     """format is parquet, json, csv, orc, or console."""
     path: Text | None = None
-    """path is the folder of the results, from the folder of this file on."""
+    """path is the folder of the results, relative to the folder of this file."""
     options: Options = {}
     """options is a table of options of the sink: of Spark's writer, or options.rows of console."""
 
@@ -203,7 +203,7 @@ class PipelineSection(Section):
     checkpoint: Text
     """checkpoint is the folder that keeps the state, e.g. checkpoint = "checkpoint"."""
     trigger: DurationText | None = None
-    """trigger is the least time between two micro-batches, e.g. "1s"."""
+    """trigger is the minimum time between two micro-batches, e.g. "1s"."""
     spark: dict[str, Any] = {}
     """spark is a table of options of Spark, e.g. master = "local[4]"."""
 

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, in words: the place, the value, the rule, the mend."""
+"""Error messages about a configuration: the place, the value, the rule and the fix."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Problem:
 def validation_problems(error: ValidationError, model: type[BaseModel]) -> list[Problem]:
     """Return what pydantic found, as problems; ``model`` is the model of the whole input."""
     problems = [_problem(details, model) for details in error.errors(include_url=False)]
-    # A misspelt key that is needed is told once: as unknown, not as missing too.
+    # A misspelt required key is reported once, as unknown, and not as missing too.
     meant = {problem.meant for problem in problems}
     return [problem for problem in problems if problem.meant or problem.path not in meant]
 
@@ -104,7 +104,7 @@ def _problem(details: ErrorDetails, model: type[BaseModel]) -> Problem:
 # The rules by pydantic's name of their breach, with its facts; others are in pydantic's words.
 _RULES: dict[str, str] = {
     "value_error": "{error}",
-    "enum": "it is one of {expected}",
+    "enum": "it must be {expected}",
     "greater_than": "it must be greater than {gt}",
     "string_type": "it must be text in quotes",
     "int_type": "it must be a whole number",
@@ -123,7 +123,7 @@ def _rule(details: ErrorDetails) -> str:
 
 
 def _toml(value: object) -> str:
-    """Return a value about as it is written in TOML."""
+    """Return a value roughly as TOML writes it."""
     match value:
         case bool():
             return str(value).lower()

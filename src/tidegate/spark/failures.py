@@ -9,7 +9,9 @@ _JAVA_CLASS = re.compile(r"^(?:[a-z][\w$]*\.)+[A-Z][\w$]*: ")
 _CAUSE = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
 _CALL = re.compile(r"^An error occurred while calling [^\n]*\n: ")
 _TASK = re.compile(r"^Job aborted due to stage failure: .*? executor [^)]*\): ", re.DOTALL)
-_ENDS = re.compile(r"\n\s*at |JVM stacktrace:|\s*SQLSTATE: |\n== |; line \d+ pos \d+|\n['+]")
+_ENDS = re.compile(
+    r"\n\s*at |JVM stacktrace:|\s*SQLSTATE: |\n== |; line \d+ pos \d+| \(exists=|\n['+]"
+)
 
 
 def is_of_spark(error: BaseException) -> bool:
