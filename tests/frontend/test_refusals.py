@@ -9,6 +9,7 @@ from tidegate.errors import QueryError
 from tidegate.frontend.binding.bind import bind
 from tidegate.frontend.reading.parse import parse
 from tidegate.plan.settings import Settings
+from tidegate.plan.statement import Relation
 
 GRAMMAR = [
     ("SELECT «count(»* AS n FROM clicks GROUP BY tumblingwindow('ss', 10)", "never closed"),
@@ -273,3 +274,13 @@ def test_an_expression_in_the_settings_is_checked_over_the_same_rows() -> None:
         )
     assert str(caught.value).startswith("pipeline.toml, transforms.a.shard, line 1, column 7: ")
     assert "Did you mean who?" in str(caught.value)
+
+
+def test_a_relation_without_columns_leaves_no_hole_in_the_message() -> None:
+    with pytest.raises(QueryError) as refused:
+        bind(
+            parse("SELECT v FROM s GROUP BY countwindow(1)"),
+            [Relation(name="s", columns=())],
+            Settings(),
+        )
+    assert refused.value.mend == "It has no columns."

@@ -10,9 +10,9 @@ import click
 
 from tidegate.analysis.types import refusal
 from tidegate.api.inputs import frame_of_ddl
-from tidegate.cli.planning import Planned, in_file
+from tidegate.cli.planning import Planned, at_source, in_file
 from tidegate.connectors.sources import read_stream, read_table
-from tidegate.errors import TidegateError
+from tidegate.errors import ConfigError, TidegateError
 from tidegate.spark.session import local_session
 
 if TYPE_CHECKING:
@@ -62,4 +62,7 @@ def _frame(spark: SparkSession, relation: Relation, config: PipelineConfig | Non
             f'add --schema {relation.name}="ts TIMESTAMP, ..".'
         )
     source = config.sources[relation.name]
-    return read_stream(spark, source) if source.streaming else read_table(spark, source)
+    try:
+        return read_stream(spark, source) if source.streaming else read_table(spark, source)
+    except ConfigError as error:
+        raise at_source(error, config, source) from None

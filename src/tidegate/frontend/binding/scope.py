@@ -223,7 +223,11 @@ def _no_column(node: exp.Column, name: str, known: list[str], place: str) -> Ref
         f"there is no column {name} in {place}",
         span_of(node),
         FOREIGN_NAMES.get(name.lower())
-        or suggestion(name, known, otherwise=f"The columns are {listed(known)}."),
+        or suggestion(
+            name,
+            known,
+            otherwise=f"The columns are {listed(known)}." if known else "It has no columns.",
+        ),
     )
 
 
