@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 from interpreted import interpreting
+from jvm import JAVA_OPTIONS, MEMORY
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,18 +23,15 @@ settings.load_profile("tidegate")
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A small session: two cores, two shuffle partitions, UTC, a temporary warehouse.
-
-    Tests run most of the JVM's code only a few times, so only its quick compiler is used: a third
-    less CPU time.
-    """
+    """A small session: two cores, two shuffle partitions, UTC, a temporary warehouse."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from tidegate.spark.session import local_session
 
     session = local_session(
         cores=2,
         options={
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+            "spark.driver.memory": MEMORY,
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         },
