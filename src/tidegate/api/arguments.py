@@ -1,4 +1,4 @@
-"""What users give to the public calls, checked before anything starts or is written.
+"""Checks of the arguments of public calls, made before anything starts or is written.
 
 Each function returns what its argument means, or raises a ``ConfigError`` that names the argument,
 the value and the mend.

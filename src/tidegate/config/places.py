@@ -1,6 +1,6 @@
-"""What the machine can tell of a pipeline file: which of its paths cannot be read or written.
+"""Checks of the paths in a pipeline file: which cannot be read or written on this machine.
 
-``check`` and ``run`` ask this before Spark starts. Nothing is made in order to find out.
+``check`` and ``run`` make them before Spark starts. They create nothing.
 """
 
 from __future__ import annotations

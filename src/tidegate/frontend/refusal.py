@@ -6,7 +6,7 @@ from tidegate.errors import QueryError, Span
 
 
 class Refusal(Exception):
-    """What is wrong, where in the text, and the mend."""
+    """What is wrong, where in the text, and how to fix it."""
 
     def __init__(self, what: str, span: Span, mend: str) -> None:
         super().__init__(what)

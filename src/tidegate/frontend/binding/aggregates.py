@@ -1,4 +1,4 @@
-"""The calls of aggregates: what they are given, and what stands around them."""
+"""Calls of aggregates: their arguments, and the clauses around them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidegate.frontend.grammar.source import subtree
 from tidegate.frontend.refusal import Refusal
 from tidegate.plan.aggregates.planned import AGGREGATE_ALIASES
 
-# The aggregates that can skip NULLs; to Spark ``first(x) IGNORE NULLS`` is ``first(x, true)``.
+# The aggregates that can skip NULLs; Spark reads ``first(x) IGNORE NULLS`` as ``first(x, true)``.
 _CAN_IGNORE_NULLS = ("first", "last", "any_value")
 
 

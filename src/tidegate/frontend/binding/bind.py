@@ -1,4 +1,4 @@
-"""From ``SelectStmt`` to ``BoundQuery``: names are looked up, a statement is cut into its parts.
+"""From ``SelectStmt`` to ``BoundQuery``: resolves names and splits a statement into its parts.
 
 A grouped query is cut into group keys, aggregates and what is computed of both once a window
 closes; a row query into the values of a row. Every refusal that needs no event time is made here.
@@ -110,7 +110,7 @@ def read_statement(
 def _check_own_aggregates(
     aggregates: Collection[Aggregate], functions: Sequence[UserFunction]
 ) -> None:
-    """Refuse a Python aggregate beside others; Spark would not before the first window closes."""
+    """Refuse a Python aggregate beside others; Spark fails only when the first window closes."""
     python = {each.name for each in functions if each.aggregate and each.python}
     own = [each for each in aggregates if each.function in python]
     if own and len(own) < len(aggregates):

@@ -1,4 +1,4 @@
-"""What may stand in a clause: known names, and aggregates and windows only at their places."""
+"""Checks of a clause: names must be known, and aggregates and windows must be allowed there."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Clause:
 def check_expression(
     node: exp.Expr, clause: Clause, scope: Scope, functions: Functions
 ) -> list[exp.Query]:
-    """Check what stands in an expression, and return the queries nested in it, unchecked.
+    """Check an expression, and return its nested queries, which are not checked.
 
     Raises:
         Refusal: a name is not there, or something stands where it may not.

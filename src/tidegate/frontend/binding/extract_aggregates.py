@@ -29,7 +29,7 @@ from tidegate.plan.statement import Aggregate, Argument, Expression, Key
 # Returns the text of the select item that a column's name means in a clause, or None.
 AliasText = Callable[[exp.Column], str | None]
 
-# Nodes that are no value by themselves: parts of a call or of CASE.
+# Nodes that are not a value by themselves: parts of a call or of CASE.
 _NO_VALUES = (
     exp.Alias,
     exp.Distinct,
@@ -46,7 +46,7 @@ _IN_COLUMN = "\0"
 
 @dataclass(slots=True, kw_only=True)
 class Cutter:
-    """What has been cut out so far, over one FROM clause."""
+    """The parts that have been extracted so far, over one FROM clause."""
 
     source: Source
     scope: Scope

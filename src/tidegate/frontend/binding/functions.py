@@ -18,7 +18,7 @@ from tidegate.plan.aggregates.registry import registered_accumulators
 from tidegate.plan.columns import WINDOW_FUNCTIONS
 from tidegate.plan.statement import UserFunction
 
-# Functions that make rows.
+# Functions that generate rows.
 GENERATORS = frozenset(
     outer
     for name in ("explode", "inline", "posexplode", "variant_explode")
@@ -41,7 +41,7 @@ class Functions:
         return isinstance(node, exp.Anonymous) and node.name.lower() in self.aggregates
 
     def check(self, call: exp.Anonymous) -> None:
-        """Refuse a call of a function that there is not."""
+        """Refuse a call of an unknown function."""
         name = call.name.lower()
         if name in self.names or isinstance(call.parent, exp.Dot):
             return
@@ -92,7 +92,7 @@ def _variables(node: exp.Lambda) -> list[str]:
 
 
 def is_unit_word(node: exp.Expr) -> bool:
-    """Whether a column is no column but a unit, as in ``timestampadd(HOUR, 1, ts)``."""
+    """Whether a column is in fact a unit, as in ``timestampadd(HOUR, 1, ts)``."""
     call = node.parent
     return (
         isinstance(call, exp.Anonymous)

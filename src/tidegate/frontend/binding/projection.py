@@ -22,7 +22,7 @@ from tidegate.plan.statement import Expression, OrderItem, OutputItem, SelectStm
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outputs:
-    """What is computed once a window closes; ``star`` holds when a ``*`` could not be expanded."""
+    """The expressions computed when a window closes; ``star`` is set if a ``*`` is left."""
 
     items: tuple[OutputItem, ...]
     having: Expression | None

@@ -1,4 +1,4 @@
-"""FROM, WITH and nested queries: what they bring, and what they may not do to a stream.
+"""FROM, WITH and nested queries: the columns they provide, and what they may not do to a stream.
 
 A stream passes through them batch by batch, so they may do to it only what needs one row at a time.
 """
@@ -20,13 +20,13 @@ from tidegate.plan.statement import Column, Relation
 
 _ONE_ROW_AT_A_TIME = "Move it to the outer query, whose window it belongs to."
 
-# The sides of a join that bring out rows of the table that no row of the stream met.
+# The sides of a join that emit rows of the table without a matching row of the stream.
 _TABLE_SIDES = {False: ("RIGHT", "FULL"), True: ("LEFT", "FULL")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What names may mean where a query stands."""
+    """The meaning of names at the place of a query."""
 
     relations: Mapping[str, Relation]
     functions: Functions

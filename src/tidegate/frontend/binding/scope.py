@@ -1,4 +1,4 @@
-"""What FROM brings: which columns there are, under which names, and which of them flow."""
+"""The columns of FROM: their names, and which of them belong to a stream."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidegate.frontend.refusal import Refusal
 from tidegate.names import listed, path, quoted, suggestion
 from tidegate.plan.statement import Column, Relation
 
-# Words that Spark takes for a call where there is no column of that name.
+# Words that Spark reads as a call if there is no column of that name.
 _LITERAL_FUNCTIONS = ("current_time", "localtimestamp", "user")
 # The hidden column of Spark's file sources.
 _HIDDEN_COLUMN = "_metadata"
@@ -23,7 +23,7 @@ _HIDDEN_COLUMN = "_metadata"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """One source of rows under one name; a column whose type is '' has one that is not known."""
+    """One source of rows under one name; the type '' of a column means that it is unknown."""
 
     name: str
     columns: tuple[Column, ...] | None
@@ -56,7 +56,7 @@ class Resolved:
 
     @property
     def is_call(self) -> bool:
-        """Whether Spark takes the word for a call."""
+        """Whether Spark reads the word as a call."""
         return len(self.parts) == 1
 
 
@@ -79,7 +79,7 @@ class Scope:
 
     @property
     def streaming(self) -> bool:
-        """Whether rows of a stream come in."""
+        """Whether one of the tables is a stream."""
         return any(table.streaming for table in self.tables)
 
     @property

@@ -1,4 +1,4 @@
-"""Where a window may stand, and that there is one: the refusals that need no names."""
+"""Checks that a statement has one window, in an allowed place; they need no names."""
 
 from __future__ import annotations
 

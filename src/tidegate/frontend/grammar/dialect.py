@@ -30,7 +30,7 @@ from tidegate.frontend.grammar.nodes import (
 )
 from tidegate.frontend.refusal import Refusal
 
-# sqlglot warns of JSON paths that it cannot read; whether they are right is for Spark to say.
+# sqlglot warns about JSON paths that it cannot read; Spark decides whether they are valid.
 logging.getLogger("sqlglot").addHandler(logging.NullHandler())
 
 # The window functions of StreamDialect, and those that users know from Flink and Calcite.
@@ -45,7 +45,7 @@ STREAM_WINDOWS = (
 )
 TIME_WINDOWS = ("tumble", "hop", "session")
 
-# Calls whose arguments are no plain list, e.g. ``extract(HOUR FROM ts)``.
+# Calls whose arguments are not a plain list, e.g. ``extract(HOUR FROM ts)``.
 _CALLS_WITH_A_GRAMMAR = (
     "CAST",
     "TRY_CAST",
@@ -81,10 +81,10 @@ class StreamParser(MarkingParser):
     NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
         name: SparkParser.NO_PAREN_FUNCTION_PARSERS[name] for name in ("CASE", "IF")
     }
-    # list[0] is an element of a column, not an array that is written out.
+    # list[0] is an element of a column, not an array literal.
     ARRAY_CONSTRUCTORS: ClassVar[dict[str, type[exp.Func]]] = {}
     FUNC_TOKENS = SparkParser.FUNC_TOKENS | {TokenType.SESSION}
-    # GROUP BY window: the column of that name.
+    # In GROUP BY, ``window`` is a column of that name.
     QUERY_MODIFIER_TOKENS: ClassVar[set[TokenType]] = SparkParser.QUERY_MODIFIER_TOKENS - {
         TokenType.WINDOW
     }
@@ -96,7 +96,7 @@ class StreamParser(MarkingParser):
     }
 
     def _warn_unsupported(self) -> None:
-        """Say nothing: statements that are not SELECT are refused with a message of their own."""
+        """Do not warn: statements other than SELECT are refused with our own message."""
 
     def _parse_types(
         self,
@@ -105,7 +105,7 @@ class StreamParser(MarkingParser):
         allow_identifiers: bool = True,
         with_collation: bool = False,
     ) -> exp.Expr | None:
-        # A type in an expression is that of a literal, DATE '2026-01-01'; list[0] is none.
+        # Only a literal begins with a type, as DATE '2026-01-01'; list[0] does not.
         if check_func and self._next.token_type != TokenType.STRING:
             return None
         return super()._parse_types(check_func, schema, allow_identifiers, with_collation)
@@ -132,7 +132,7 @@ class StreamParser(MarkingParser):
         return this
 
     def _shift_ahead(self) -> tuple[str, type[exp.Binary]] | None:
-        """The shift that is written here: the tokens of its signs touch each other."""
+        """The shift operator at this place: its signs are adjacent tokens."""
         for signs, kind in _SHIFTS:
             tokens = [self._peek(ahead) for ahead in range(len(signs))]
             touch = all(b.start == a.end + 1 for a, b in pairwise(tokens))
@@ -141,7 +141,7 @@ class StreamParser(MarkingParser):
         return None
 
     def _replace_lambda(self, node: exp.Expr | None, expressions: list[exp.Expr]) -> Any:  # noqa: ANN401
-        """Turn columns of a body into the variables that they are, whatever their case."""
+        """Turn columns in the body of a lambda into its variables, ignoring case."""
         variables = {each.name.lower() for each in expressions}
         for column in node.find_all(exp.Column) if node is not None else ():
             if column.parts[0].name.lower() in variables:
@@ -165,7 +165,7 @@ class StreamParser(MarkingParser):
         return this
 
     def _parse_stream_clause(self, select: exp.Select) -> bool:
-        """Parse one of ON, WATERMARK and EMIT into ``select``; False when there is none here."""
+        """Parse ON, WATERMARK or EMIT into ``select``; return False if none of them is next."""
         start = self._curr
         if self._at_emit():
             self._advance(1)
@@ -333,7 +333,7 @@ def _refuse_arguments(call: exp.Anonymous) -> None:
 
 
 def _has_name(node: exp.Expr) -> bool:
-    """Whether there is an AS in an expression, but for those of structs and of subqueries."""
+    """Whether an expression contains AS outside of structs and subqueries."""
     if isinstance(node, (exp.Alias, exp.Aliases)):
         return True
     if isinstance(node, (exp.Query, exp.Tuple, exp.Anonymous)):

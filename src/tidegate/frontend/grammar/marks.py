@@ -1,4 +1,4 @@
-"""Spark's parser, with the place of every node noted: sqlglot itself keeps that of names only."""
+"""Spark's parser, which records the place of every node; sqlglot records only those of names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidegate.frontend.grammar.nodes import mark, place_of
 
 Node = TypeVar("Node", bound=exp.Expr)
 
-# The parser's methods whose result is marked: from where they begin to the last token they took.
+# The parser methods whose result is marked, from their first token to their last.
 _MARKED = (
     "_parse_atom",
     "_parse_bitwise",
@@ -74,7 +74,7 @@ class MarkingParser(SparkParser):
     """Marks what each of its methods returns."""
 
     def raise_error(self, message: str, token: Token | None = None) -> None:
-        """Raise at once, with the place of the token that does not fit."""
+        """Raise at once, with the place of the unexpected token."""
         raise SyntaxRefusal(message, self.place(token))
 
     def place(self, token: Token | None = None) -> Span:
@@ -85,14 +85,14 @@ class MarkingParser(SparkParser):
     def expression(
         self, instance: Node, token: Token | None = None, comments: list[str] | None = None
     ) -> Node:
-        """Build a node; one that has no place of its own stands at the token just taken."""
+        """Build a node; if it has no place of its own, it is at the last token."""
         node = super().expression(instance, token, comments)
         if self._prev and place_of(node) is None:
             mark(node, self._prev.start, self._prev.end + 1)
         return node
 
     def _parse_window(self, this: exp.Expr | None, alias: bool = False) -> exp.Expr | None:
-        """Mark a call, which ends here, and what follows it (FILTER, OVER) around it."""
+        """Mark the call that ends here, and the FILTER and OVER around it."""
         if isinstance(this, exp.Anonymous) and "start" in this.meta:
             mark(this, this.meta["start"], self._prev.end + 1)
         given = place_of(this) if this is not None else None

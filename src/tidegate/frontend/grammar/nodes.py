@@ -57,7 +57,7 @@ class EmitClause(exp.Expression):
 
 
 def mark(node: exp.Expr, start: int, end: int) -> None:
-    """Note that a node stands at ``[start, end)``; a mark made before is only ever widened."""
+    """Record that a node is at ``[start, end)``; an earlier mark is only widened."""
     known = node.meta.get(_SPAN)
     node.meta[_SPAN] = (min(start, known[0]), max(end, known[1])) if known else (start, end)
 

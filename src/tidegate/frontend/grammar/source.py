@@ -178,11 +178,11 @@ def _grammatical(
     except (Refusal, AssertionError):
         raise
     except Exception as error:
-        # sqlglot fails in other ways too on text that is no SQL: where it stopped is the place.
+        # On other text sqlglot may fail in other ways; the place is where it stopped.
         raise _syntax(text, "the parser cannot go on", parser.place()) from error
 
 
-# What sqlglot says of its own classes, in words for a user.
+# Messages of sqlglot that name its own classes, by their beginnings, and ours for them.
 _SYNTAX = {"required keyword": "something is missing after it", "invalid expression": ""}
 
 

@@ -12,7 +12,7 @@ from tidegate.frontend.binding.functions import is_unit_word
 from tidegate.frontend.grammar.nodes import place_of, span_of
 from tidegate.frontend.grammar.source import Source
 
-# Nodes that stand in the text, but are no expression by themselves.
+# Nodes of the text that are not expressions by themselves.
 _NO_EXPRESSIONS = (
     exp.Alias,
     exp.DataType,
@@ -58,7 +58,7 @@ class Probe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """The rows that a FROM clause brings; without one ``relation`` is empty."""
+    """The rows of a FROM clause; ``relation`` is empty without one."""
 
     ctes: tuple[str, ...]
     relation: str

@@ -1,4 +1,4 @@
-"""What Spark's analyzer is asked about a statement: the whole, then each part by itself.
+"""The questions to Spark's analyzer about a statement: the whole, then each part by itself.
 
 What is wrong with types only Spark can tell, and it tells it of the text that it was given, which
 is not the statement. So each expression is asked about alone, and where one is refused those in it,

@@ -1,7 +1,7 @@
-"""Windows as Flink, ksqlDB and Spark write them: refused with the same in our words.
+"""Window syntax of Flink, ksqlDB, Databricks and Spark, refused with the equivalent of ours.
 
-What our grammar cannot read is looked through for these forms by ``foreign_clause``; a call that it
-can read is answered for by ``foreign_call`` and ``FOREIGN_NAMES``.
+``foreign_clause`` searches a statement that our grammar cannot read; ``foreign_call`` and
+``FOREIGN_NAMES`` cover calls and columns that it can.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _UNITS = r"(?:WEEK|DAY|HOUR|MINUTE|SECOND|MILLISECOND|MICROSECOND)S?"
 _PLAIN_INTERVAL = re.compile(rf"(\d+)\s+({_UNITS})", re.IGNORECASE)
 _BOUNDS = "window_start() and window_end() are its bounds."
 
-# Columns and functions that other systems have for the bounds of a window, and ours.
+# Columns and functions of other systems for the bounds of a window, and ours.
 FOREIGN_NAMES = {
     "window": f"Write GROUP BY TUMBLE(ts, INTERVAL '1' MINUTE); {_BOUNDS}",
     "window_start": "Write window_start(), with brackets.",
@@ -215,7 +215,7 @@ def _select_stream(text: str, tokens: Sequence[Token]) -> Refusal | None:
     )
 
 
-# Each is given the text and the tokens from some place on, and looks at what begins there.
+# Each gets the text and the tokens from one place on, and recognizes a form that begins there.
 _CLAUSES: tuple[Callable[[str, Sequence[Token]], Refusal | None], ...] = (
     _table_function,
     _emit,

@@ -1,4 +1,4 @@
-"""From text to ``SelectStmt``: what a statement says, before any name in it is looked up."""
+"""From text to ``SelectStmt``: the content of a statement before its names are resolved."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidegate.frontend.reading.windows import read_call, refuse_near_windows, wi
 from tidegate.frontend.refusal import Refusal
 from tidegate.plan.statement import Expression, OrderItem, SelectItem, SelectStmt, WatermarkClause
 
-# Clauses of Spark that say nothing about a stream, and what to do without them.
+# Clauses of Spark that make no sense on a stream, and what to write instead.
 _NO_CLAUSES = {
     "distinct": ("SELECT DISTINCT", "Put the columns into GROUP BY."),
     "qualify": ("QUALIFY", "Filter groups with HAVING."),

@@ -33,7 +33,7 @@ KIND_SIZES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadWindow:
-    """A window with its place, and what it says about the time of rows."""
+    """A window with its place, and what it says about event time."""
 
     window: Window
     span: Span
@@ -118,7 +118,7 @@ def whole_offset(source: Source, node: exp.Expr, unit: TimeUnit) -> int:
 
 
 def positive(text: str, micros: int, span: Span) -> None:
-    """Refuse a duration of nothing or less."""
+    """Refuse a duration that is not positive."""
     if micros <= 0:
         raise Refusal(
             f"{text} is not positive; sizes, slides, steps and gaps must be",
@@ -128,7 +128,7 @@ def positive(text: str, micros: int, span: Span) -> None:
 
 
 def not_negative(text: str, micros: int, span: Span) -> None:
-    """Refuse a duration of less than nothing."""
+    """Refuse a negative duration."""
     if micros < 0:
         raise Refusal(
             f"{text} is negative; a lag or a lateness must be 0 or more",
