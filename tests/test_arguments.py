@@ -232,7 +232,6 @@ def test_a_sink_that_cannot_be_written_is_told_in_a_line(spark, tmp_path):
     with pytest.raises(tg.ExecutionError) as caught:
         run.await_termination()
     first, *rest = str(caught.value).splitlines()
-    assert first.startswith(
-        "the query stopped in a batch: Mkdirs failed to create file:/proc/nowhere/out/"
-    )
+    assert first.startswith("the query stopped in a batch: ")
+    assert "/proc/nowhere" in first
     assert len(rest) == 2

@@ -17,6 +17,7 @@ CALL = "An error occurred while calling o192.save.\n: "
     [
         (ValueError("no\nsuch"), "ValueError: no\nsuch"),
         (KeyError(), "KeyError"),
+        (FileNotFoundError(2, "No such file", "/x/y"), "/x/y: no such file"),
         (
             Py4JError(
                 f"{CALL}java.io.IOException: Mkdirs failed to create file:/x (exists=false){STACK}"

@@ -21,6 +21,8 @@ def is_of_spark(error: BaseException) -> bool:
 
 def reason_of(error: BaseException) -> str:
     """Return why something failed: one line of Spark's, or what another error says of itself."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror.lower()}"
     if not is_of_spark(error):
         said = str(error).strip()
         return f"{type(error).__name__}: {said}" if said else type(error).__name__
