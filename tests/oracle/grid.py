@@ -82,7 +82,7 @@ class SessionKind(Kind):
         self.open: dict[str, list[list[Row]]] = {}
 
     def chains(self, rows: Iterable[Row]) -> list[list[Row]]:
-        """Rows of a key, cut where two neighbours are more than the gap apart."""
+        """Rows of a key, cut where two neighbors are more than the gap apart."""
         chains: list[list[Row]] = []
         for row in sorted(rows, key=lambda r: r.place):
             if chains and row.time - chains[-1][-1].time <= self.gap:

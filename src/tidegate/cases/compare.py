@@ -62,9 +62,9 @@ def compare_side(
     return compare_rows(expected, rows, names, ordered=False)
 
 
-def render(lines: Sequence[str], *, colours: bool) -> list[str]:
-    """Return the lines of a difference for printing: marks become stars, red with ``colours``."""
-    red, plain = (RED, PLAIN) if colours else ("", "")
+def render(lines: Sequence[str], *, colors: bool) -> list[str]:
+    """Return the lines of a difference for printing: marks become stars, red with ``colors``."""
+    red, plain = (RED, PLAIN) if colors else ("", "")
     words = {CELL_FROM: f"{red}*", CELL_TO: f"*{plain}", ROW_FROM: red, ROW_TO: plain}
     return ["".join(words.get(char, char) for char in line) for line in lines]
 

@@ -49,9 +49,9 @@ class CaseResult:
     def passed(self) -> bool:
         return not self.lines
 
-    def text(self, *, colours: bool = False) -> str:
+    def text(self, *, colors: bool = False) -> str:
         """Return the description of the failure, ready to print."""
-        return "\n".join(render(self.lines, colours=colours))
+        return "\n".join(render(self.lines, colors=colors))
 
 
 def all_at_once(rows: Sequence[Row]) -> list[tuple[Row, ...]]:
@@ -122,7 +122,7 @@ def run_files(
     the other cases still run. Without a factory, cases run on local Spark, started with the first
     case.
     """
-    colours = sys.stdout.isatty()
+    colors = sys.stdout.isatty()
     passed = failed = 0
     for path in paths:
         try:
@@ -139,7 +139,7 @@ def run_files(
                 echo(f"ok   {case.name}")
             else:
                 failed += 1
-                echo(f"FAIL {case.name}\n{_indent(result.text(colours=colours))}")
+                echo(f"FAIL {case.name}\n{_indent(result.text(colors=colors))}")
     echo(f"{passed} passed, {failed} failed")
     return failed
 

@@ -25,7 +25,7 @@ class PaneGrid:
 
     Attributes:
         pane_us: the width of a pane.
-        stride_us: the distance between the ends of neighbouring windows.
+        stride_us: the distance between the ends of neighboring windows.
         size_us: the length of the longest window.
         start_us: the grid on which windows start (the slide, or the size).
         offset_us: by how much all grids are moved.
