@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import logging
-import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum
-from types import FrameType
 
 from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.api.query import sql
 from tidegate.cli.planning import at_source, in_file, plan_transform, unrunnable
 from tidegate.cli.progress import Progress
+from tidegate.cli.signals import Signals
 from tidegate.config import check_places
 from tidegate.connectors.protocol import Sink
 from tidegate.connectors.sinks import make_sink
@@ -49,16 +48,16 @@ def run_pipeline(
         refused = unrunnable(plan_transform(config, transform), config)
         if refused is not None:
             raise refused
-    stopping = threading.Event()
-    with _logging_to(progress), _stops_on_signal(stopping):
-        spark = local_session(options=config.spark_options)
+    signals = Signals()
+    with _logging_to(progress), signals.watched():
+        with signals.kept_from_processes():
+            spark = local_session(options=config.spark_options)
         runs: list[Run] = []
-        # Again, because a session that starts has put a handler of its own in the place of ours.
-        with _stops_on_signal(stopping), _ends_all(runs):
+        with _ends_all(runs):
             for transform in config.transforms.values():
-                if not stopping.is_set():
+                if not signals.asked.is_set():
                     runs.append(_start(spark, config, transform, progress, once=once))
-            _watch(runs, stopping)
+            _watch(runs, signals.asked)
             for run in runs:
                 run.stop(flush=ending is Ending.FLUSH, drain=ending is Ending.DRAIN)
 
@@ -140,23 +139,6 @@ def _has_ended(run: Run) -> bool:
         return run.await_termination(timeout=POLL_SECONDS)
     except ExecutionError as error:
         raise ExecutionError(f"{run.query.name}: {error}") from error
-
-
-@contextmanager
-def _stops_on_signal(stopping: threading.Event) -> Iterator[None]:
-    """Set ``stopping`` on Ctrl-C and SIGTERM instead of ending at once; a second one ends."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        if stopping.is_set():
-            raise KeyboardInterrupt
-        stopping.set()
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 class Progress(Protocol):
     """Shows progress."""
+
+    @property
+    def totals(self) -> Mapping[str, Totals]:
+        """What each query has done so far."""
 
     def batch(self, name: str, report: BatchReport) -> None:
         """Show a batch of the query ``name``."""
@@ -66,13 +71,59 @@ class Totals:
 
 
 @contextmanager
-def progress_for() -> Iterator[LineProgress | LiveProgress]:
+def progress_for() -> Iterator[Progress]:
     """Yield a live table if the standard output is a terminal, else plain lines."""
-    if not sys.stdout.isatty():
-        yield LineProgress()
-        return
-    with LiveProgress() as live:
-        yield live
+    try:
+        if sys.stdout.isatty():
+            with LiveProgress() as live:
+                yield Unfailing(live)
+        else:
+            yield Unfailing(LineProgress())
+    finally:
+        _let_go_of_closed_output()
+
+
+class Unfailing:
+    """Shows progress as another does, and goes on where that cannot write.
+
+    What reads the output may be gone, and a disk may be full: neither ends a pipeline.
+    """
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._failed = False
+
+    @property
+    def totals(self) -> Mapping[str, Totals]:
+        """What each query has done so far."""
+        return self._progress.totals
+
+    def batch(self, name: str, report: BatchReport) -> None:
+        """Show a batch of the query ``name``."""
+        self._show(lambda: self._progress.batch(name, report))
+
+    def note(self, text: str) -> None:
+        """Show a line of text."""
+        self._show(lambda: self._progress.note(text))
+
+    def _show(self, show: Callable[[], None]) -> None:
+        try:
+            show()
+        except (OSError, ValueError) as error:  # a file that is closed is a ValueError
+            if not self._failed:
+                self._failed = True
+                with suppress(OSError, ValueError):
+                    reason = getattr(error, "strerror", None) or error
+                    click.echo(f"cannot show progress: {reason}; the run goes on", err=True)
+
+
+def _let_go_of_closed_output() -> None:
+    """Drop what cannot be written, or Python would fail on it when the process ends."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 @dataclass(slots=True)
@@ -100,10 +151,12 @@ class LineProgress:
 class LiveProgress:
     """A table with a row for each query, drawn anew after each batch."""
 
+    totals: dict[str, Totals]
+
     def __init__(self) -> None:
         from rich.live import Live
 
-        self.totals: dict[str, Totals] = {}
+        self.totals = {}
         self._started = time.monotonic()
         self._live = Live(get_renderable=self._table, refresh_per_second=4)
 
