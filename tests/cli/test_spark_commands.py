@@ -126,7 +126,7 @@ def test_a_stopped_run_ends_cleanly_and_a_drained_one_resumes_it(folder):
         (
             'schema = "ts TIMESTAMP, page STRING"',
             'schema = "ts TIMESTAMP, page STRING, v DECIMAL(99)"',
-            "pipeline.toml, line 7: sources.clicks: ",
+            "pipeline.toml, line 4: sources.clicks: ",
         ),
         (
             'path = "out"',

@@ -164,10 +164,14 @@ def at_source(error: ConfigError, config: PipelineConfig, source: SourceConfig) 
 
     section = "sources" if source.streaming else "tables"
     message = str(error).removeprefix(f"{section}.{source.name}: ")
-    key = "path"
-    if "format" in message.partition("\n\n")[2] and "Correct the format" in message:
+    what, _, mend = message.partition("\n\n")
+    # The key that the message is about; without one it is the whole section.
+    key = ""
+    if what.startswith("path = ") or mend.startswith("Correct the path"):
+        key = "path"
+    elif mend.startswith("Correct the format"):
         key = "format"
-    elif "DDL" in message and source.schema is not None:
+    elif "DDL" in mend and source.schema is not None:
         key = "schema"
     return ConfigError(explain_at(config, (section, source.name, key), message))
 
