@@ -27,6 +27,7 @@ from tidegate.api.query import Query
 from tidegate.cases import COUNTERS, parse_cases, run_case
 from tidegate.cases.blocks import BLOCKS
 from tidegate.cli import COMMANDS, main
+from tidegate.compile import compile_statement
 from tidegate.config.model import (
     PipelineSection,
     SettingsSection,
@@ -39,7 +40,6 @@ from tidegate.engine.faults import FAULT_POINTS
 from tidegate.engine.rows.prepare import Fate
 from tidegate.engine.side_output.records import REASONS
 from tidegate.errors import QueryError, TidegateError
-from tidegate.frontend.binding.bind import bind
 from tidegate.frontend.grammar.dialect import STREAM_WINDOWS, TIME_WINDOWS
 from tidegate.frontend.reading.parse import parse
 from tidegate.metrics.report import BatchReport, Counts
@@ -48,7 +48,6 @@ from tidegate.plan.schema import parse_schema
 from tidegate.plan.settings import Settings
 from tidegate.plan.statement import Relation
 from tidegate.plan.windows import WINDOWS
-from tidegate.planner.planner import plan_query
 from tidegate.planner.rules import SETTINGS_NOT_YET_RUN
 from tidegate.state.manifest import Manifest, Segment
 from tidegate.time import format_duration
@@ -206,8 +205,7 @@ def test_sql_examples_are_statements(block):
 )
 def test_the_examples_of_the_reference_can_be_planned(block):
     for statement in statements(block):
-        bound = bind(parse(statement, place(block)), RELATIONS, Settings())
-        plan_query(bound, Settings())
+        compile_statement(statement, RELATIONS, Settings(), origin=place(block))
 
 
 REFUSALS = [(row[0].strip("`"), row[1]) for row in first_cells(section("sql.md", "Refusals"))[1:]]
@@ -216,7 +214,7 @@ REFUSALS = [(row[0].strip("`"), row[1]) for row in first_cells(section("sql.md",
 @pytest.mark.parametrize(("statement", "message"), REFUSALS, ids=lambda text: text[:60])
 def test_the_refusals_of_the_reference_have_their_messages(statement, message):
     with pytest.raises(TidegateError) as refused:
-        plan_query(bind(parse(statement), RELATIONS, Settings()), Settings())
+        compile_statement(statement, RELATIONS, Settings())
     assert str(refused.value).split("\n")[0].partition(": ")[2] == message
 
 
@@ -228,9 +226,9 @@ def test_what_other_systems_write_is_refused_and_what_we_write_for_it_can_be_pla
     theirs, ours = (f"SELECT count(*) AS n {cell.split('`')[1]}" for cell in row[:2])
     settings = Settings(event_time_field="ts")
     with pytest.raises(QueryError) as refused:
-        bind(parse(theirs), RELATIONS, settings)
+        compile_statement(theirs, RELATIONS, settings)
     assert "Write " in refused.value.mend
-    plan_query(bind(parse(ours), RELATIONS, settings), settings)
+    compile_statement(ours, RELATIONS, settings)
 
 
 @pytest.mark.parametrize("name", FAULT_POINTS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frontend.expressions import COLUMNS, EXPRESSIONS
@@ -264,6 +264,7 @@ def test_every_way_to_write_an_expression_is_understood_with_types_and_without(t
         assert again.safe
 
 
+@settings(deadline=None)
 @given(
     st.recursive(
         st.sampled_from(["i", "j", "d", "s", "odd", "1", "2.5", "NULL", "list[i]", "rec.x"]),

@@ -11,12 +11,10 @@ from time import monotonic
 import pytest
 
 from tidegate.cases import Case, read_cases
+from tidegate.compile import compile_statement
 from tidegate.errors import ConfigError, QueryError
-from tidegate.frontend.binding.bind import bind
-from tidegate.frontend.reading.parse import parse
 from tidegate.plan.settings import Settings
 from tidegate.plan.statement import Column, Relation
-from tidegate.planner.planner import plan_query
 
 CASES = [
     case
@@ -79,7 +77,7 @@ def mutated(statement: str, chance: random.Random) -> str:
 def refusal(text: str, known: list[Relation]) -> QueryError | ConfigError | None:
     """Return what a user is told of a statement; None when it can be planned."""
     try:
-        plan_query(bind(parse(text), known, Settings()), Settings())
+        compile_statement(text, known, Settings())
     except (QueryError, ConfigError) as error:
         return error
     return None

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tidegate.compile import compile_statement
 from tidegate.config import read_settings
 from tidegate.errors import ConfigError
-from tidegate.frontend.binding.bind import bind
-from tidegate.frontend.reading.parse import parse
 from tidegate.plan.aggregates.planned import (
     PlannedAccumulator,
     evaluation,
@@ -24,7 +23,6 @@ from tidegate.plan.aggregates.table import ACCUMULATORS, DISTINCT, IGNORE_NULLS,
 from tidegate.plan.schema import parse_schema
 from tidegate.plan.stages import IngestPartials
 from tidegate.plan.statement import Relation
-from tidegate.planner.planner import plan_query
 
 from .queries import aggregate
 
@@ -34,13 +32,13 @@ COLUMNS = "ts TIMESTAMP, small INT, big BIGINT, ratio DOUBLE, price DECIMAL(10,2
 
 def planned(items: str, *, settings: str = "ts") -> tuple[PlannedAccumulator, ...]:
     """Return the accumulators of a select list."""
-    bound = bind(
-        parse(f"SELECT {items} FROM facts GROUP BY tumblingwindow('ss', 10)", "query"),
+    compiled = compile_statement(
+        f"SELECT {items} FROM facts GROUP BY tumblingwindow('ss', 10)",
         [Relation(name="facts", columns=parse_schema(COLUMNS))],
-        typed := read_settings({"event_time_field": settings}),
+        read_settings({"event_time_field": settings}),
     )
-    _, physical = plan_query(bound, typed)
-    return physical.ingest.accumulators if isinstance(physical.ingest, IngestPartials) else ()
+    ingest = compiled.physical.ingest
+    return ingest.accumulators if isinstance(ingest, IngestPartials) else ()
 
 
 def updates(items: str) -> list[str]:

@@ -14,17 +14,15 @@ from pathlib import Path
 
 import pytest
 
+from tidegate.compile import compile_statement
 from tidegate.config.settings import read_settings
 from tidegate.explain.render import WIDTH, explain_json, explain_text
-from tidegate.frontend.binding.bind import bind
-from tidegate.frontend.reading.parse import parse
 from tidegate.plan.logical import LogicalPlan
 from tidegate.plan.physical import PhysicalPlan
 from tidegate.plan.schema import parse_schema
 from tidegate.plan.settings import Settings
 from tidegate.plan.statement import Relation
 from tidegate.plan.windows import WINDOWS
-from tidegate.planner.planner import plan_query
 
 FOLDER = Path(__file__).parent / "explain"
 STATEMENTS = sorted(FOLDER.glob("*.sql"))
@@ -64,8 +62,8 @@ def read_example(path: Path) -> Example:
 
 def plans(path: Path) -> tuple[LogicalPlan, PhysicalPlan]:
     example = read_example(path)
-    bound = bind(parse(example.sql), example.relations, example.settings)
-    return plan_query(bound, example.settings)
+    compiled = compile_statement(example.sql, example.relations, example.settings)
+    return compiled.logical, compiled.physical
 
 
 def compare(text: str, golden: Path) -> None:

@@ -29,7 +29,7 @@ from tidegate.plan.windows import (
     Tumbling,
     Window,
 )
-from tidegate.planner.planner import check_windows, plan_logical, plan_query
+from tidegate.planner.planner import check_windows, plan_logical, plan_physical
 from tidegate.planner.rules import runnable
 from tidegate.time import TimeUnit
 
@@ -56,7 +56,7 @@ def everything() -> BoundQuery:
 
 
 def physical(bound: BoundQuery, settings: Settings = BY_TS) -> PhysicalPlan:
-    return plan_query(bound, settings)[1]
+    return plan_physical(plan_logical(bound, settings), settings)
 
 
 def nodes(plan: PhysicalPlan) -> list[Described]:

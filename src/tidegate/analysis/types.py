@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from tidegate.compile import Compiled
     from tidegate.plan.physical import PhysicalPlan
-    from tidegate.plan.statement import BoundQuery
 
 
 def refusal(
-    bound: BoundQuery, plan: PhysicalPlan, frames: Mapping[str, DataFrame], spark: SparkSession
+    compiled: Compiled, frames: Mapping[str, DataFrame], spark: SparkSession
 ) -> TidegateError | None:
     """Return what Spark's analyzer refuses in a statement, at the smallest part of it, or None.
 
     Args:
-        bound: the statement.
-        plan: its plan.
+        compiled: the statement.
         frames: the stream and the tables, by the names of the statement; only their columns count.
         spark: their session.
     """
+    plan, bound = compiled.physical, compiled.bound
     asked = questions(bound, plan.watermark.event_time.sql)
     needed = {each.name for each in (bound.source, *bound.tables)}
     used = {name: frame for name, frame in frames.items() if name in needed}

@@ -21,6 +21,7 @@ from tidegate.analysis.types import column_types, refusal
 from tidegate.api import arguments
 from tidegate.api.inputs import Given
 from tidegate.api.targets import checked_targets
+from tidegate.compile import Compiled, compile_statement
 from tidegate.connectors.sinks import Sink, SinkLike
 from tidegate.engine.clock import with_ticks, without_ticks
 from tidegate.engine.final import final_errors, final_results
@@ -29,15 +30,11 @@ from tidegate.engine.rows.prepare import are_conditions, prepare
 from tidegate.engine.stream import Launch, OnBatch, Run
 from tidegate.errors import ConfigError, ExecutionError, QueryError, Span
 from tidegate.explain.render import explain_json, explain_text
-from tidegate.frontend.binding.bind import bind
-from tidegate.frontend.reading.parse import parse
 from tidegate.paths import StrPath
 from tidegate.plan.logical import Authority, LogicalPlan
 from tidegate.plan.physical import PhysicalPlan
 from tidegate.plan.settings import Settings, TimeMode
 from tidegate.plan.side_output import KINDS
-from tidegate.planner.guards import with_result_types
-from tidegate.planner.planner import plan_physical, plan_query
 from tidegate.planner.rules import runnable
 from tidegate.spark.files import is_local_by_default
 from tidegate.spark.session import local_session
@@ -84,15 +81,14 @@ def sql(  # noqa: PLR0913 - the public call; all but the statement are options b
         arguments.tables(tables),
         arguments.streams(named, "the streams and tables"),
     )
-    statement = parse(text, origin)
     session = spark or given.session()
     functions = () if session is None else user_functions(session)
-    bound = bind(statement, given.relations(), typed, functions)
-    logical, physical = plan_query(bound, typed)
-    query = Query(logical=logical, physical=physical, given=given, spark=spark)
-    if not isinstance(given.streams.get(bound.source.name), str):
-        query.check_types()
-    return query
+    compiled = compile_statement(text, given.relations(), typed, origin=origin, functions=functions)
+    query = Query(compiled=compiled, given=given, spark=spark)
+    if isinstance(given.streams.get(compiled.bound.source.name), str):
+        return query
+    query.check_types()
+    return query._typed(given.frames())
 
 
 class Query:
@@ -101,16 +97,23 @@ class Query:
     def __init__(
         self,
         *,
-        logical: LogicalPlan,
-        physical: PhysicalPlan,
+        compiled: Compiled,
         given: Given,
         spark: SparkSession | None,
     ) -> None:
-        self.logical = logical
-        self.physical = physical
+        self.compiled = compiled
         self.given = given
         self._given_spark = spark
-        self._knows_types = False
+
+    @property
+    def logical(self) -> LogicalPlan:
+        """What the query does."""
+        return self.compiled.logical
+
+    @property
+    def physical(self) -> PhysicalPlan:
+        """How the query runs."""
+        return self.compiled.physical
 
     def explain(self, form: Literal["text", "json"] = "text") -> Any:  # noqa: ANN401 - text or a dict
         """Return both plans, as text or as a dict for JSON."""
@@ -131,10 +134,22 @@ class Query:
         """
         given = self._frames_by_name(arguments.tables(frames, "frames"))
         spark = next(iter(given.values())).sparkSession
-        found = refusal(self.logical.query, self.physical, given, spark)
+        found = refusal(self.compiled, given, spark)
         if found is not None:
             raise found
-        self._learn_types(given)
+
+    def _typed(self, frames: Mapping[str, DataFrame]) -> Query:
+        """Return the query planned with the types of the columns of FROM, which Spark tells.
+
+        Args:
+            frames: the stream and the tables by the names of the statement.
+        """
+        if not self.compiled.lacks_types:
+            return self
+        needed = self._needed(frames)
+        types = column_types(self.physical, needed, next(iter(needed.values())).sparkSession)
+        compiled = self.compiled.with_types(types)
+        return Query(compiled=compiled, given=self.given, spark=self._given_spark)
 
     @cached_property
     def schema(self) -> StructType:
@@ -144,8 +159,10 @@ class Query:
             QueryError: Spark's analyzer refuses an expression.
         """
         self.check_types()
-        rows = self._prepare(self.given.empty(self.spark))
-        job = self._job(rows, Outlets(results=_Nowhere()), partitions=1)
+        empty = self.given.empty(self.spark)
+        query = self._typed(empty)
+        rows = query._prepare(empty)
+        job = query._job(rows, Outlets(results=_Nowhere()), partitions=1)
         return final_results(rows, job).schema
 
     def start(  # noqa: PLR0913 - the public call; all are options by keyword
@@ -208,8 +225,10 @@ class Query:
         sinks = checked_targets(sinks, launch.checkpoint, self.given.frames(), stream.sparkSession)
         side = {kind.name: sinks[kind.argument] for kind in KINDS if kind.argument in sinks}
         self._warn_of_processing_time()
-        rows = self._prepare(self.given.frames(), ticks=not once, keep_rows=bool(side))
-        job = self._job(rows, _outlets(sinks["sink"], side), partitions=_parallelism(rows))
+        frames = self.given.frames()
+        query = self._typed(frames)
+        rows = query._prepare(frames, ticks=not once, keep_rows=bool(side))
+        job = query._job(rows, _outlets(sinks["sink"], side), partitions=_parallelism(rows))
         return Run(job, rows, launch)
 
     def batch(self, **frames: DataFrame) -> DataFrame:
@@ -261,8 +280,9 @@ class Query:
             )
         if frames:
             self.check_types(given)
-        rows = self._prepare(given, keep_rows=keep_rows)
-        return rows, self._job(rows, Outlets(results=_Nowhere()), partitions=_parallelism(rows))
+        query = self._typed(given)
+        rows = query._prepare(given, keep_rows=keep_rows)
+        return rows, query._job(rows, Outlets(results=_Nowhere()), partitions=_parallelism(rows))
 
     def _warn_of_processing_time(self) -> None:
         spec = self.physical.watermark
@@ -270,7 +290,7 @@ class Query:
             logging.getLogger("tidegate").warning(
                 "%s: windows are in processing time, for nothing names an event time; set "
                 'event_time_field, or time = "processing" if that is meant',
-                self.logical.query.statement.origin,
+                self.compiled.statement.origin,
             )
 
     def _job(self, rows: DataFrame, outlets: Outlets, partitions: int) -> Job:
@@ -281,7 +301,7 @@ class Query:
             job = make_job(self.physical, rows, outlets, partitions)
         names = {field.name: field.dataType for field in rows.schema} | dict(job.finisher.types)
         types = {name: kind.simpleString() for name, kind in names.items()}
-        plan = with_result_types(self.physical, types)
+        plan = self.compiled.with_result_types(types).physical
         return replace(job, plan=plan, finisher=replace(job.finisher, plan=plan))
 
     def _prepare(
@@ -294,9 +314,7 @@ class Query:
         reason = runnable(self.physical)
         if reason is not None:
             raise ExecutionError(reason)
-        needed = {relation.name for relation in self.physical.prepare.relations}
-        used = {name: frame for name, frame in frames.items() if name in needed}
-        self._learn_types(used)
+        used = self._needed(frames)
         with self._refusing(used):
             rows = prepare(self.physical, used, **options)
         if not self.physical.needs_ticks:
@@ -317,13 +335,11 @@ class Query:
                 yield
         except AnalysisException as error:
             given = self._frames_by_name(frames)
-            raise refusal(self.logical.query, self.physical, given, self.spark) or self._refused(
-                error
-            ) from error
+            raise refusal(self.compiled, given, self.spark) or self._refused(error) from error
 
     def _refused(self, error: PySparkException) -> QueryError:
         """Return what Spark refuses of a statement that is no expression of the user's."""
-        statement = self.logical.query.statement
+        statement = self.compiled.statement
         what, mend = in_words("the statement", failure_of(error))
         return QueryError(
             what,
@@ -333,15 +349,10 @@ class Query:
             origin=statement.origin,
         )
 
-    def _learn_types(self, frames: Mapping[str, DataFrame]) -> None:
-        """Guard expressions by the types of columns that only Spark can tell, once it is there."""
-        if self._knows_types or not self.physical.prepare.from_clause.is_derived:
-            return
-        plan = self.physical
-        types = column_types(plan, frames, next(iter(frames.values())).sparkSession)
-        # In this order: another thread must not find the flag before the guards.
-        self.physical = plan_physical(self.logical, plan.settings, types)
-        self._knows_types = True
+    def _needed(self, frames: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
+        """The frames that the statement names."""
+        needed = {relation.name for relation in self.physical.prepare.relations}
+        return {name: frame for name, frame in frames.items() if name in needed}
 
     def _frames_by_name(self, frames: Mapping[str, DataFrame] | None) -> dict[str, DataFrame]:
         """The frames by name; a stream of which only the schema is known has no rows."""

@@ -55,13 +55,15 @@ class CaseStepper:
     """Runs a query batch by batch on a checkpoint and collects the output of each step."""
 
     def __init__(self, query: Query, *, checkpoint: str, partitions: int) -> None:
-        self._query = query
+        empty = query.given.empty(query.spark)
+        self._query = query._typed(empty)
         self._rows: list[Row] = []
         self._side: list[SideRecord] = []
         side = {kind.name: Collector(self._take_side) for kind in KINDS}
         outlets = Outlets(results=Collector(self._take_rows), side=side)
-        rows = query._prepare(query.given.empty(query.spark), keep_rows=True)
-        self._stepper = Stepper(query._job(rows, outlets, partitions), checkpoint, query.spark)
+        rows = self._query._prepare(empty, keep_rows=True)
+        job = self._query._job(rows, outlets, partitions)
+        self._stepper = Stepper(job, checkpoint, query.spark)
 
     def batch(self, frame: DataFrame, clock_us: int) -> Outcome:
         """Run the next batch with rows of the stream, at a clock."""

@@ -82,7 +82,7 @@ def _start(
     *,
     once: bool,
 ) -> Run:
-    used = plan_transform(config, transform).logical.query
+    used = plan_transform(config, transform).compiled.bound
     stream = _open(spark, config, used.source.name)
     tables = {table.name: _open(spark, config, table.name) for table in used.tables}
     try:

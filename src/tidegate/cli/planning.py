@@ -6,22 +6,19 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import click
 
+from tidegate.compile import Compiled, compile_statement
 from tidegate.errors import ConfigError, QueryError, Span, TidegateError
 from tidegate.explain.render import explain_json, explain_text
-from tidegate.frontend.binding.bind import bind
-from tidegate.frontend.reading.parse import parse
 from tidegate.paths import why_unreadable
-from tidegate.plan.logical import LogicalPlan
-from tidegate.plan.physical import PhysicalPlan
 from tidegate.plan.pipeline import PipelineConfig, SourceConfig, TransformConfig
 from tidegate.plan.schema import parse_schema
 from tidegate.plan.settings import Settings
 from tidegate.plan.statement import Relation
-from tidegate.planner.planner import plan_query
 from tidegate.planner.rules import runnable
 
 _SETTING = re.compile(r"(?:.*: )?(?:(\w+) = |The setting (\w+) is)")
@@ -32,16 +29,15 @@ class Planned:
     """A planned statement; ``name`` is the transform's, or ``query``."""
 
     name: str
-    logical: LogicalPlan
-    physical: PhysicalPlan
+    compiled: Compiled
 
     def text(self) -> str:
         """Return EXPLAIN for a person to read."""
-        return explain_text(self.logical, self.physical)
+        return explain_text(self.compiled.logical, self.compiled.physical)
 
     def json(self) -> dict[str, object]:
         """Return EXPLAIN as JSON."""
-        return {"name": self.name, **explain_json(self.logical, self.physical)}
+        return {"name": self.name, **explain_json(self.compiled.logical, self.compiled.physical)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,11 +67,9 @@ def plan_asked(asked: Asked) -> Iterator[Planned | TidegateError]:
     text, origin = (asked.sql, "query") if asked.sql is not None else read_statement(asked.file)
     settings = settings_from_words(asked.settings)
     try:
-        statement = parse(text, origin)
-        names = [stream.sql for stream in statement.streams]
-        relations = relations_from_words(asked.schemas, names)
-        logical, physical = plan_query(bind(statement, relations, settings), settings)
-        yield Planned(name="query", logical=logical, physical=physical)
+        relations = partial(relations_from_words, asked.schemas)
+        compiled = compile_statement(text, relations, settings, origin=origin)
+        yield Planned(name="query", compiled=compiled)
     except TidegateError as error:
         yield error
 
@@ -100,11 +94,12 @@ def plan_transform(config: PipelineConfig, transform: TransformConfig) -> Planne
     """
     relations = [source.relation for source in config.sources.values()]
     try:
-        bound = bind(parse(transform.sql, transform.origin), relations, transform.settings)
-        logical, physical = plan_query(bound, transform.settings)
+        compiled = compile_statement(
+            transform.sql, relations, transform.settings, origin=transform.origin
+        )
     except TidegateError as error:
         raise in_file(error, config, transform) from None
-    return Planned(name=transform.name, logical=logical, physical=physical)
+    return Planned(name=transform.name, compiled=compiled)
 
 
 def in_file(
@@ -151,7 +146,7 @@ def unready(plans: Iterable[Planned], file: Path | None) -> Iterator[TidegateErr
 
 def unrunnable(planned: Planned, config: PipelineConfig | None) -> TidegateError | None:
     """Return why the engine does not run a plan yet, None if it does; ``config`` has its place."""
-    reason = runnable(planned.physical)
+    reason = runnable(planned.compiled.physical)
     if reason is None:
         return None
     refused = ConfigError(f"{reason.rstrip('.')}\n\nLeave it out.")

@@ -40,9 +40,9 @@ def wrong_types(plans: Sequence[Planned], file: Path | None) -> Iterator[Tidegat
         config = load_config(file)
     spark = local_session(options=config.spark_options if config is not None else None)
     for planned in plans:
-        relations = planned.physical.prepare.relations
+        relations = planned.compiled.physical.prepare.relations
         frames = {each.name: _frame(spark, each, config) for each in relations}
-        found = refusal(planned.logical.query, planned.physical, frames, spark)
+        found = refusal(planned.compiled, frames, spark)
         if found is not None:
             yield (
                 found if config is None else in_file(found, config, config.transforms[planned.name])

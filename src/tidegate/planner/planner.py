@@ -34,18 +34,12 @@ from tidegate.planner.identity import plan_id, state_fingerprint
 from tidegate.planner.rules import Types, apply_rules
 
 
-def plan_query(bound: BoundQuery, settings: Settings) -> tuple[LogicalPlan, PhysicalPlan]:
-    """Return both plans of a statement.
+def plan_logical(bound: BoundQuery, settings: Settings) -> LogicalPlan:
+    """Return the chain of a statement, leaf first; what it does not ask for has no node.
 
     Raises:
         QueryError, ConfigError: the event time cannot be resolved (see ``resolve_watermark``).
     """
-    logical = plan_logical(bound, settings)
-    return logical, plan_physical(logical, settings)
-
-
-def plan_logical(bound: BoundQuery, settings: Settings) -> LogicalPlan:
-    """Return the chain of a statement, leaf first; what it does not ask for has no node."""
     statement = bound.statement
     assert statement.window is not None, "a statement without a window is refused before planning"
     node: LogicalNode = _rows(bound)

@@ -7,7 +7,7 @@ closes; a row query into the values of a row. Every refusal that needs no event 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
@@ -21,8 +21,8 @@ from tidegate.frontend.binding.queries import Context, check, enter
 from tidegate.frontend.binding.scope import Scope, find_relation
 from tidegate.frontend.binding.window_placement import check_places, group_nodes
 from tidegate.frontend.grammar.nodes import StreamOver, WindowClause, span_of
-from tidegate.frontend.grammar.source import read, read_expression
-from tidegate.frontend.reading.parse import order_nodes, select_of, streams_of
+from tidegate.frontend.grammar.source import read_expression
+from tidegate.frontend.reading.parse import ParsedStatement, order_nodes, select_of, streams_of
 from tidegate.frontend.reading.windows import window_call
 from tidegate.frontend.refusal import Refusal
 from tidegate.plan.settings import Settings
@@ -31,11 +31,11 @@ from tidegate.plan.windows import Sliding
 
 
 def bind(
-    statement: SelectStmt,
+    statement: ParsedStatement,
     relations: Sequence[Relation],
     settings: Settings,
     functions: Sequence[UserFunction] = (),
-) -> BoundQuery:
+) -> BoundStatement:
     """Return what a statement means, over the streams and tables it may name.
 
     Args:
@@ -55,7 +55,8 @@ def bind(
         raise refusal.error(statement.text, statement.origin) from None
     _check_settings(statement.origin, settings, reading.cutter.scope, reading.context)
     cutter = reading.cutter
-    return BoundQuery(
+    return BoundStatement(
+        reading=reading,
         statement=statement,
         source=reading.stream,
         tables=reading.tables,
@@ -85,7 +86,7 @@ class Reading:
 
 
 def read_statement(
-    statement: SelectStmt, relations: Sequence[Relation], own: Sequence[UserFunction] = ()
+    statement: ParsedStatement, relations: Sequence[Relation], own: Sequence[UserFunction] = ()
 ) -> Reading:
     """Return the tree of a statement, with its names checked; ``own`` functions are the user's.
 
@@ -95,7 +96,7 @@ def read_statement(
     functions = known_functions(own)
     by_name = {relation.name.lower(): relation for relation in relations}
     context = Context(relations=by_name, functions=functions, ctes={})
-    source = read(statement.text)
+    source = statement.source
     select = select_of(source)
     stream, tables = _relations(select, context)
     check_places(select, functions)
@@ -105,6 +106,13 @@ def read_statement(
     partition_by = _partition_by(select)
     cutter = Cutter(source=source, scope=scope, functions=functions, partition_by=partition_by)
     return Reading(select=select, stream=stream, tables=tables, context=context, cutter=cutter)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundStatement(BoundQuery):
+    """What a statement means, with the tree that it was cut from."""
+
+    reading: Reading = field(repr=False, compare=False)
 
 
 def _check_own_aggregates(

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from tidegate.frontend.binding.bind import Reading, event_times, read_statement, row_arguments
-from tidegate.frontend.binding.projection import Writer, cut
+from tidegate.frontend.binding.bind import BoundStatement, Reading, event_times, row_arguments
+from tidegate.frontend.binding.projection import Writer
 from tidegate.frontend.binding.window_placement import group_nodes
 from tidegate.frontend.grammar.nodes import StreamOver, place_of
 from tidegate.frontend.grammar.source import read_expression
@@ -49,17 +49,15 @@ class Questions:
     words: dict[str, str]
 
 
-def questions(bound: BoundQuery, time: str | None) -> Questions:
+def questions(bound: BoundStatement, time: str | None) -> Questions:
     """Return what Spark's analyzer is asked about a statement that is bound.
 
     Args:
         bound: the statement.
         time: the text that makes microseconds of its event time; None: it has none.
     """
-    statement = bound.statement
-    reading = read_statement(statement, [bound.source, *bound.tables], bound.functions)
-    cut(reading.select, statement, reading.cutter)
-    prober = Prober(source=reading.cutter.source, origin=statement.origin)
+    reading = bound.reading
+    prober = Prober(source=reading.cutter.source, origin=bound.statement.origin)
     probes, rows = prober.relation(reading.select, ())
     asking = _Asking(bound=bound, reading=reading, prober=prober, rows=rows, time=time or "NULL")
     times = [prober.value(node, rows) for node in event_times(reading.select)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
@@ -31,7 +32,14 @@ _NO_CLAUSES = {
 }
 
 
-def parse(text: str, origin: str = "query") -> SelectStmt:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedStatement(SelectStmt):
+    """What a statement says, with the tree it was read to."""
+
+    source: Source = field(repr=False, compare=False)
+
+
+def parse(text: str, origin: str = "query") -> ParsedStatement:
     """Return what a statement says.
 
     The window and the rest of GROUP BY are filled in; what needs the names of streams, columns and
@@ -88,7 +96,7 @@ def select_of(source: Source) -> exp.Select:
     )
 
 
-def _statement(source: Source, select: exp.Select, origin: str) -> SelectStmt:
+def _statement(source: Source, select: exp.Select, origin: str) -> ParsedStatement:
     _refuse_clauses(select)
     group = _group_items(select)
     window_items = [node for node in group if window_call(node)]
@@ -102,7 +110,8 @@ def _statement(source: Source, select: exp.Select, origin: str) -> SelectStmt:
     with_ = select.args.get("with_")
     having = select.args.get("having")
     where = select.args.get("where")
-    return SelectStmt(
+    return ParsedStatement(
+        source=source,
         text=source.text,
         origin=origin,
         ctes=source.slice(with_) if with_ else "",

@@ -1,0 +1,96 @@
+"""From the text of a statement to its plans, without Spark: parse, bind, plan.
+
+The API, the command line and the cases all come through here, so a statement is read once and
+planned one way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from tidegate.frontend.binding.bind import BoundStatement, bind
+from tidegate.frontend.reading.parse import parse
+from tidegate.plan.logical import LogicalPlan
+from tidegate.plan.physical import PhysicalPlan
+from tidegate.plan.settings import Settings
+from tidegate.plan.statement import Relation, SelectStmt, UserFunction
+from tidegate.planner.guards import with_result_types
+from tidegate.planner.planner import plan_logical, plan_physical
+
+# The streams and tables that there are, or a function that makes them of the names in FROM.
+Relations: TypeAlias = Sequence[Relation] | Callable[[list[str]], Sequence[Relation]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiled:
+    """A statement and its plans.
+
+    Attributes:
+        bound: the statement, its names resolved, with the tree it was read to.
+        logical: what it does.
+        physical: how it runs.
+        is_typed: whether Spark was asked for the types of the columns of FROM.
+    """
+
+    bound: BoundStatement
+    logical: LogicalPlan
+    physical: PhysicalPlan
+    is_typed: bool = False
+
+    @property
+    def statement(self) -> SelectStmt:
+        """What the statement says."""
+        return self.bound.statement
+
+    @property
+    def lacks_types(self) -> bool:
+        """Whether only Spark knows the types of some columns of FROM, and was not asked yet."""
+        return not self.is_typed and self.physical.prepare.from_clause.is_derived
+
+    def with_types(self, types: Mapping[str, str | None]) -> Compiled:
+        """Return the statement planned anew, with the types that Spark gives the columns of FROM.
+
+        Args:
+            types: types as DDL by the names of the columns.
+        """
+        physical = plan_physical(self.logical, self.physical.settings, types)
+        return replace(self, physical=physical, is_typed=True)
+
+    def with_result_types(self, types: Mapping[str, str | None]) -> Compiled:
+        """Return the statement with what is computed of closed windows guarded by its types.
+
+        Args:
+            types: types as DDL of keys, aggregates and row values, by ``_k0``, ``_a0``, ``_x0``.
+        """
+        return replace(self, physical=with_result_types(self.physical, types))
+
+
+def compile_statement(
+    text: str,
+    relations: Relations,
+    settings: Settings,
+    *,
+    origin: str = "query",
+    functions: Sequence[UserFunction] = (),
+) -> Compiled:
+    """Return a statement with its plans.
+
+    Args:
+        text: the statement.
+        relations: the streams and tables that it may name.
+        settings: the settings of its transform.
+        origin: where the statement stands, for messages.
+        functions: those that the user registered in Spark.
+
+    Raises:
+        QueryError: the statement is refused.
+        ConfigError: a setting is.
+    """
+    statement = parse(text, origin)
+    if callable(relations):
+        relations = relations([stream.sql for stream in statement.streams])
+    bound = bind(statement, relations, settings, functions)
+    logical = plan_logical(bound, settings)
+    return Compiled(bound=bound, logical=logical, physical=plan_physical(logical, settings))
