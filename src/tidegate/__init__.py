@@ -72,3 +72,7 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401
         globals()[name] = value
         return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATE})
