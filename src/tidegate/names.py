@@ -17,7 +17,7 @@ _WORD = re.compile(r"[^\W\d]\w*")
 def quoted(name: str) -> str:
     """Return a name as SQL text, in backticks where it needs them."""
     is_plain = name.isidentifier() and name.isascii() and name.lower() not in _NO_NAMES
-    return name if is_plain else _in_backticks(name)
+    return name if is_plain else in_backticks(name)
 
 
 def path(*names: str) -> str:
@@ -31,10 +31,11 @@ def is_path(text: str) -> bool:
 
 
 def _part(name: str) -> str:
-    return name if _WORD.fullmatch(name) else _in_backticks(name)
+    return name if _WORD.fullmatch(name) else in_backticks(name)
 
 
-def _in_backticks(name: str) -> str:
+def in_backticks(name: str) -> str:
+    """Return a name as SQL text in backticks, whatever it consists of."""
     return "`" + name.replace("`", "``") + "`"
 
 

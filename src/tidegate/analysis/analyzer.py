@@ -15,6 +15,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 
+from tidegate.names import in_backticks
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
@@ -49,7 +51,7 @@ class Analyzer:
                 frame, and read that.
         """
         named = ", ".join(
-            f"`{name}` AS (SELECT * FROM {view})" for name, view in self.views.items()
+            f"{in_backticks(name)} AS (SELECT * FROM {view})" for name, view in self.views.items()
         )
         for definition in reversed(ctes):
             query = f"SELECT * FROM (WITH {definition} {query})"

@@ -20,6 +20,7 @@ from tidegate.cases.model import (
     SideRow,
 )
 from tidegate.cases.stepper import CaseStepper
+from tidegate.names import in_backticks
 from tidegate.plan.settings import TimeMode
 from tidegate.time import from_datetime
 
@@ -159,8 +160,8 @@ class SparkCaseEngine:
 
 
 def _schemas(case: Case) -> dict[str, str]:
-    columns = case.stream.columns
-    return {case.stream.name: ", ".join(f"`{column.name}` {column.type}" for column in columns)}
+    columns = (f"{in_backticks(column.name)} {column.type}" for column in case.stream.columns)
+    return {case.stream.name: ", ".join(columns)}
 
 
 def _values(row: Mapping[str, object]) -> dict[str, object]:
@@ -180,9 +181,9 @@ def _value(value: object) -> object:
 
 def _values_sql(columns: tuple[Column, ...], rows: tuple[tuple[object, ...], ...]) -> str:
     """Return a VALUES statement for rows; a DataFrame of a Python list would use Python workers."""
-    names = ", ".join(f"`{column.name}`" for column in columns)
+    names = ", ".join(in_backticks(column.name) for column in columns)
     if not rows:
-        nothing = ", ".join(f"CAST(NULL AS {c.type}) AS `{c.name}`" for c in columns)
+        nothing = ", ".join(f"CAST(NULL AS {c.type}) AS {in_backticks(c.name)}" for c in columns)
         return f"SELECT {nothing} WHERE false"
     values = ", ".join(
         "(" + ", ".join(_literal(v, c.type) for v, c in zip(row, columns, strict=True)) + ")"

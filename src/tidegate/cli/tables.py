@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tidegate.names import in_backticks
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -20,7 +22,7 @@ def print_frame(frame: DataFrame, *, output: str, most_rows: int) -> None:
 
     Values are made text by Spark, so that times are in the session's zone and not in the machine's.
     """
-    columns = [f"`{name.replace('`', '``')}`" for name in frame.columns]
+    columns = [in_backticks(name) for name in frame.columns]
     if output == "json":
         options = "map('ignoreNullFields', 'false')"
         for row in frame.selectExpr(f"to_json(struct(*), {options})").toLocalIterator():

@@ -13,6 +13,7 @@ from tidegate.api.inputs import frame_of_ddl
 from tidegate.cli.planning import Planned, at_source, in_file
 from tidegate.connectors.sources import read_stream, read_table
 from tidegate.errors import ConfigError, TidegateError
+from tidegate.names import in_backticks
 from tidegate.spark.session import local_session
 
 if TYPE_CHECKING:
@@ -52,9 +53,7 @@ def wrong_types(plans: Sequence[Planned], file: Path | None) -> Iterator[Tidegat
 def _frame(spark: SparkSession, relation: Relation, config: PipelineConfig | None) -> DataFrame:
     """A frame with the columns of a stream or table; rows are never read from it."""
     if relation.columns is not None:
-        names = [each.name.replace("`", "``") for each in relation.columns]
-        kinds = [each.type for each in relation.columns]
-        ddl = ", ".join(f"`{name}` {kind}" for name, kind in zip(names, kinds, strict=True))
+        ddl = ", ".join(f"{in_backticks(each.name)} {each.type}" for each in relation.columns)
         return frame_of_ddl(spark, relation.name, ddl)
     if config is None:
         raise click.UsageError(

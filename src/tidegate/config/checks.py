@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 from tidegate.config.model import (
     PipelineFile,
@@ -11,9 +10,10 @@ from tidegate.config.model import (
     TableSection,
     TransformSection,
 )
-from tidegate.config.problems import Problem, nearest
+from tidegate.config.problems import Problem, nearest_of
 from tidegate.config.settings import setting_problems
 from tidegate.connectors.table import SINKS, SOURCES, SinkKind
+from tidegate.names import nearest
 from tidegate.plan.pipeline import METRICS_ONLY
 
 
@@ -39,12 +39,12 @@ def _source_problems(path: tuple[str, str], section: TableSection) -> Iterable[P
     if kind is not None and kind.has_path and section.path is None:
         yield _path_problem(path, section.format)
     # A format that Spark does not know may come from a package, unless it looks like a typo.
-    near = get_close_matches(section.format, SOURCES, n=1, cutoff=0.6)
+    near = nearest(section.format, SOURCES)
     if near and kind is None:
         yield Problem(
             path=(*path, "format"),
             what=f'format = "{section.format}": there is no such format',
-            mend=f"Did you mean {near[0]}?",
+            mend=f"Did you mean {near}?",
         )
 
 
@@ -73,7 +73,7 @@ def _transform_problems(
             yield Problem(
                 path=(*path, "side_output", kind, "sink"),
                 what=f'sink = "{sink}": there is no sink {sink}',
-                mend=nearest(sink, (*sections.sinks, METRICS_ONLY), "sinks"),
+                mend=nearest_of(sink, (*sections.sinks, METRICS_ONLY), "sinks"),
             )
     takers = [sink for sink, section in sections.sinks.items() if section.transform == name]
     if not takers:
@@ -97,7 +97,7 @@ def _sink_problems(name: str, sink: SinkSection, sections: PipelineFile) -> Iter
         yield Problem(
             path=(*path, "format"),
             what=f'format = "{sink.format}": sinks have no such format',
-            mend=nearest(sink.format, SINKS, "formats of sinks"),
+            mend=nearest_of(sink.format, SINKS, "formats of sinks"),
         )
     else:
         yield from _kind_problems(path, sink, kind)
@@ -105,7 +105,7 @@ def _sink_problems(name: str, sink: SinkSection, sections: PipelineFile) -> Iter
         yield Problem(
             path=("sinks", name, "from"),
             what=f'from = "{sink.transform}": there is no transform {sink.transform}',
-            mend=nearest(sink.transform, sections.transforms, "transforms"),
+            mend=nearest_of(sink.transform, sections.transforms, "transforms"),
         )
     users = [
         transform_name
@@ -154,5 +154,5 @@ def _kind_problems(path: tuple[str, str], sink: SinkSection, kind: SinkKind) -> 
             yield Problem(
                 path=(*path, "options", option),
                 what=f"format {sink.format} has no option {option}",
-                mend=nearest(option, known, "options"),
+                mend=nearest_of(option, known, "options"),
             )

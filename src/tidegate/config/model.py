@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt,
 
 from tidegate.plan.pipeline import METRICS_ONLY
 from tidegate.plan.schema import parse_schema
-from tidegate.plan.settings import ErrorPolicy, OnIdle, RowPath, TimeMode
+from tidegate.plan.settings import DEFAULTS, ErrorPolicy, OnIdle, RowPath, TimeMode
 from tidegate.plan.side_output import KINDS, SideOutputKind
 from tidegate.plan.time_columns import EVENT_TIME_UNITS
 from tidegate.time import parse_duration
@@ -95,7 +95,7 @@ class SettingsSection(Section):
     null_event_time: Annotated[str, _one_of("error", "fallback")] | None = None
     """null_event_time is "error" (the default: the row goes to the side output) or "fallback"
     (it takes the clock)."""
-    max_future_skew: PositiveDuration = 86_400_000_000
+    max_future_skew: PositiveDuration = DEFAULTS.max_future_skew_us
     """max_future_skew is how far ahead of the clock a row may be, e.g. "24h" (the default)."""
     watermark_lag: Duration | None = None
     """watermark_lag is how far the watermark stays behind the greatest event time, e.g. "5m"."""
@@ -105,24 +105,24 @@ class SettingsSection(Section):
     """shard is an expression with a watermark for each of its values, e.g. "partition"."""
     idle_timeout: PositiveDuration | None = None
     """idle_timeout is the silence after which a shard no longer holds the watermark, e.g. "30s"."""
-    on_idle: OnIdle = Field(OnIdle.HOLD, strict=False)
+    on_idle: OnIdle = Field(DEFAULTS.on_idle, strict=False)
     """on_idle is "hold" (the default) or "advance": what the watermark does when all shards are
     idle."""
-    clock_interval: PositiveDuration = 1_000_000
+    clock_interval: PositiveDuration = DEFAULTS.clock_interval_us
     """clock_interval is how often time passes without rows, e.g. "1s" (the default)."""
     max_groups: PositiveInt | None = None
     """max_groups is the maximum number of groups in a window; rows of other groups are evicted."""
     max_rows_per_group: PositiveInt | None = None
     """max_rows_per_group is the maximum number of rows kept for a group of a window; other rows
     are evicted."""
-    error_policy: ErrorPolicy = Field(ErrorPolicy.SIDE_OUTPUT, strict=False)
+    error_policy: ErrorPolicy = Field(DEFAULTS.error_policy, strict=False)
     """error_policy is "side_output" (the default), "null" or "fail": what happens to a row whose
     expression fails."""
     dedup_key: str | None = None
     """dedup_key is an expression; a row with a known value is a duplicate, e.g. "id"."""
     dedup_horizon: PositiveDuration | None = None
     """dedup_horizon is how long a dedup_key is known, e.g. "10m"."""
-    streaming_aggregation: RowPath = Field(RowPath.AUTO, strict=False)
+    streaming_aggregation: RowPath = Field(DEFAULTS.streaming_aggregation, strict=False)
     """streaming_aggregation is "auto" (the default) or "off": rows are kept whole."""
 
 

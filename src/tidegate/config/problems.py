@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from tidegate.config.lines import Place, find_places, nearest_place
+from tidegate.names import nearest, suggestion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,13 +63,11 @@ def _render_at(place: Place | None, problem: Problem, file: str, text: str) -> s
     )
 
 
-def nearest(word: str, known: Iterable[str], what: str) -> str:
+def nearest_of(word: str, known: Iterable[str], what: str) -> str:
     """Return a sentence that names the known word most like ``word``, or all of them."""
     words = list(known)
-    near = get_close_matches(word, words, n=1)
-    if near:
-        return f"Did you mean {near[0]}?"
-    return f"The {what} are {', '.join(words)}." if words else f"There are no {what}."
+    all_of_them = f"The {what} are {', '.join(words)}." if words else f"There are no {what}."
+    return suggestion(word, words, otherwise=all_of_them)
 
 
 def _line_of(text: str, place: Place) -> tuple[int, str, int]:
@@ -86,12 +84,12 @@ def _problem(details: ErrorDetails, model: type[BaseModel]) -> Problem:
         section = _model_at(model, path[:-1])
         assert section is not None, "only a model forbids keys"
         keys = [field.alias or name for name, field in section.model_fields.items()]
-        near = get_close_matches(key, keys, n=1)
+        near = nearest(key, keys)
         return Problem(
             path=path,
             what=f"there is no key {key}",
-            mend=nearest(key, keys, "keys"),
-            meant=(*path[:-1], near[0]) if near else None,
+            mend=nearest_of(key, keys, "keys"),
+            meant=(*path[:-1], near) if near else None,
         )
     mend = _description(model, path)
     if details["type"] == "missing":

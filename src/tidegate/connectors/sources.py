@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from tidegate.errors import ConfigError
+from tidegate.names import in_backticks
 from tidegate.plan.pipeline import SourceConfig
 
 # Formats whose streams need a schema; other formats bring their own.
@@ -61,7 +62,9 @@ def read_table(spark: SparkSession, source: SourceConfig) -> DataFrame:
 
 def _infer(spark: SparkSession, source: SourceConfig) -> StructType:
     schema = read_table(spark, source).schema
-    columns = ", ".join(f"`{f.name}` {f.dataType.simpleString()}" for f in schema.fields)
+    columns = ", ".join(
+        f"{in_backticks(f.name)} {f.dataType.simpleString()}" for f in schema.fields
+    )
     _log.info("%s: schema found in the files: %s", place(source), columns)
     return schema
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from difflib import get_close_matches
 
+from tidegate.names import nearest
 from tidegate.plan.statement import Column
 
 # Spark's type names; what follows one, ``(10,2)`` or ``<STRING>``, is Spark's to check.
@@ -69,8 +69,8 @@ def _column(part: str) -> Column:
         raise ValueError(f"{part!r} is not a column: write a name and a type, e.g. ts TIMESTAMP")
     word = match["type"].upper()
     if word not in TYPE_NAMES:
-        near = get_close_matches(word, TYPE_NAMES, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"Spark has {', '.join(TYPE_NAMES)}"
+        near = nearest(word, TYPE_NAMES)
+        hint = f"did you mean {near}?" if near else f"Spark has {', '.join(TYPE_NAMES)}"
         raise ValueError(f"{match['type']} is no type of Spark SQL: {hint}")
     name = match["bare"] or match["quoted"].replace("``", "`")
     rest = _AFTER_TYPE.sub("", match["rest"]).strip()

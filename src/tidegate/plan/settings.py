@@ -64,3 +64,7 @@ class Settings:
     dedup_key: str | None = None
     dedup_horizon_us: int | None = None
     streaming_aggregation: RowPath = RowPath.AUTO
+
+
+# What holds where nothing is set.
+DEFAULTS = Settings()

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import Enum
 from typing import assert_never
 
-from tidegate.names import quoted
+from tidegate.names import quoted, suggestion
 from tidegate.plan.statement import BoundQuery, Column
 
 
@@ -192,8 +191,6 @@ def find_column(columns: tuple[Column, ...], name: str) -> Column | None:
 
 def nearest_columns(name: str, columns: tuple[Column, ...]) -> str:
     """Return the sentence that mends a wrong column name."""
-    names = {column.name.lower(): column.name for column in columns}
-    near = get_close_matches(name.lower(), names, n=1)
-    if near:
-        return f"Did you mean {names[near[0]]}?"
-    return f"Its columns are {', '.join(names.values())}." if names else "It has no columns."
+    names = [column.name for column in columns]
+    all_of_them = f"Its columns are {', '.join(names)}." if names else "It has no columns."
+    return suggestion(name, names, otherwise=all_of_them)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
+from tidegate.names import in_backticks
 from tidegate.plan.aggregates.planned import has_merge, plan_accumulator
 from tidegate.plan.physical import PhysicalPlan
 from tidegate.plan.settings import RowPath, Settings
@@ -51,7 +52,7 @@ def keep_arrival_order(plan: PhysicalPlan, types: Types) -> PhysicalPlan:
     prepare = plan.prepare
     if prepare.hint or not prepare.joined or not plan.needs_order:
         return plan
-    names = ", ".join(f"`{name}`" for name in prepare.joined)
+    names = ", ".join(in_backticks(name) for name in prepare.joined)
     return replace(plan, prepare=replace(prepare, hint=f"/*+ BROADCAST({names}) */"))
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import AnalysisException
 from pyspark.sql import Window, functions
 
+from tidegate.names import in_backticks
 from tidegate.plan.aggregates.planned import PlannedAccumulator, evaluation
 from tidegate.plan.columns import (
     END,
@@ -100,7 +101,10 @@ class Finisher:
                 WINDOW_END, WINDOW_START, *self._order()
             )
         return closed.selectExpr(
-            *(f"{self._safe(item.expression.sql)} AS {_quoted(item.name)}" for item in stage.items)
+            *(
+                f"{self._safe(item.expression.sql)} AS {in_backticks(item.name)}"
+                for item in stage.items
+            )
         )
 
     @property
@@ -203,7 +207,3 @@ def _ordered(column: Column, item: OrderItem) -> Column:
     if item.descending:
         return column.desc_nulls_first() if item.nulls_first else column.desc_nulls_last()
     return column.asc_nulls_first() if item.nulls_first else column.asc_nulls_last()
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"

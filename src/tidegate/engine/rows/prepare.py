@@ -28,6 +28,7 @@ from uuid import uuid4
 from pyspark.sql import DataFrame
 
 from tidegate.engine.windows.panes.grid import PaneGrid
+from tidegate.names import in_backticks
 from tidegate.plan.columns import (
     EMIT,
     ERROR,
@@ -99,7 +100,9 @@ def prepare(
     if keep_rows:
         columns.append(f"struct({stage.original_row}) AS {ROW}")
     views = {name: f"_tidegate_{uuid4().hex}" for name in sources}
-    named = ", ".join(f"`{name}` AS (SELECT * FROM {view})" for name, view in views.items())
+    named = ", ".join(
+        f"{in_backticks(name)} AS (SELECT * FROM {view})" for name, view in views.items()
+    )
     from_clause = stage.safe_from or stage.from_clause
     ctes, relation = from_clause.ctes, from_clause.relation
     selected = f"SELECT {stage.hint} {', '.join(columns)} FROM {relation}"

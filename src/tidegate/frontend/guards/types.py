@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
-from tidegate.names import path
+from tidegate.names import in_backticks, path
 from tidegate.plan.aggregates.planned import NUMBER_SYNONYMS
 
 # Integer types: the digits of their DECIMAL, and the suffix of their literals.
@@ -117,8 +117,9 @@ class SqlType:
             case "MAP":
                 return f"MAP<{texts[1]},{texts[0]}>"
             case "STRUCT":
-                named = zip(self.fields, texts, strict=True)
-                return f"STRUCT<{', '.join(f'`{name}`: {text}' for (name, _), text in named)}>"
+                names = (in_backticks(name) for name, _ in self.fields)
+                named = zip(names, texts, strict=True)
+                return f"STRUCT<{', '.join(f'{name}: {text}' for name, text in named)}>"
         return self.name
 
     def field(self, name: str) -> SqlType | None:
