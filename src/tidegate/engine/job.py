@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Protocol, assert_never, runtime_checkable
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StringType
@@ -143,7 +143,7 @@ def make_operator(plan: PhysicalPlan, empty: DataFrame) -> Operator:
         case Sliding():
             return sliding_operator(plan, window, empty)
         case _:
-            raise AssertionError("the planner keeps other windows out")
+            assert_never(window)
 
 
 def ordered_operator(plan: PhysicalPlan, scan: Scan, empty: DataFrame) -> OrderedOperator:
