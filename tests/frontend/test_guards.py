@@ -11,8 +11,9 @@ from tidegate.frontend.binding.functions import known_functions
 from tidegate.frontend.guards import guard, guard_argument, guard_from
 from tidegate.frontend.guards.functions import LIKELY_REASONS, SIGNATURES, TWINS
 from tidegate.frontend.guards.special import SPECIAL
-from tidegate.frontend.guards.types import SqlType, decimal_result, read_type
+from tidegate.frontend.guards.types import read_type
 from tidegate.plan.guarded import ROW_ERROR_REASONS, Guarded, error_literal, first_error
+from tidegate.plan.types import SqlType, decimal_result
 
 TYPES: dict[str, str | None] = {
     "i": "INT",

@@ -6,13 +6,7 @@ import re
 
 from tidegate.names import nearest
 from tidegate.plan.statement import Column
-
-# Spark's type names; what follows one, ``(10,2)`` or ``<STRING>``, is Spark's to check.
-TYPE_NAMES = (
-    "ARRAY BIGINT BINARY BOOLEAN BYTE CHAR CHARACTER DATE DEC DECIMAL DOUBLE FLOAT INT INTEGER "
-    "INTERVAL LONG MAP NUMERIC REAL SHORT SMALLINT STRING STRUCT TIME TIMESTAMP TIMESTAMP_LTZ "
-    "TIMESTAMP_NTZ TINYINT VARCHAR VARIANT"
-).split()
+from tidegate.plan.types import TYPE_NAMES
 
 _COLUMN = re.compile(
     r"\s*(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<bare>\w+))\s*[:\s]\s*(?P<type>[A-Za-z_]\w*)(?P<rest>.*)",

@@ -29,17 +29,9 @@ from tidegate.frontend.guards.parts import (
     null_where_it_fails,
     over,
 )
-from tidegate.frontend.guards.types import (
-    BIGINT,
-    DATE,
-    DOUBLE,
-    INT,
-    TIMESTAMP,
-    SqlType,
-    common_type,
-    read_type,
-)
+from tidegate.frontend.guards.types import read_type
 from tidegate.plan.guarded import INVALID_ARGUMENT
+from tidegate.plan.types import BIGINT, DATE, DOUBLE, INT, TIMESTAMP, SqlType, common_type
 
 # The type that each parameter letter casts to.
 _WANTED = {"n": DOUBLE, "i": INT, "l": BIGINT, "d": DATE, "t": TIMESTAMP}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tidegate.frontend.guards.types import INTEGRALS, NESTED, SqlType
 from tidegate.plan.guarded import INVALID_CAST, OVERFLOW
+from tidegate.plan.types import INTEGRALS, NESTED, SqlType
 
 # The number of digits that always fit an integer type.
 _SURE_DIGITS = {name: digits - 1 for name, digits in INTEGRALS.items()} | {"BIGINT": 18}

@@ -12,8 +12,9 @@ from tidegate.frontend.guards.functions import RESULTS
 from tidegate.frontend.guards.guarding import Guarding, Rule
 from tidegate.frontend.guards.operations import comparable
 from tidegate.frontend.guards.parts import Fault, Part, all_faults
-from tidegate.frontend.guards.types import INT, SqlType, common_type, read_type
+from tidegate.frontend.guards.types import read_type
 from tidegate.plan.guarded import INVALID_CAST
+from tidegate.plan.types import INT, SqlType, common_type
 
 # Calls that can fail because of the value of their lambda, not only inside it.
 _FAIL_BY_RESULT = ("array_sort", "transform_keys")

@@ -36,10 +36,11 @@ from tidegate.frontend.guards.operations import cast
 from tidegate.frontend.guards.parts import Part, all_faults
 from tidegate.frontend.guards.queries import guarded_query
 from tidegate.frontend.guards.rules import RULES
-from tidegate.frontend.guards.types import BIGINT, BOOLEAN, DOUBLE, SqlType, read_type
+from tidegate.frontend.guards.types import read_type
 from tidegate.frontend.refusal import Refusal
 from tidegate.names import path
 from tidegate.plan.guarded import Guarded, error_literal
+from tidegate.plan.types import BIGINT, BOOLEAN, DOUBLE, SqlType
 
 # Aggregates (aliases resolved) that cast text, by the type that they cast it to.
 OF_NUMBERS = frozenset(

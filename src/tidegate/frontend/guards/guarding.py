@@ -16,8 +16,8 @@ from tidegate.frontend.guards.parts import (
     kept_over,
     netted,
 )
-from tidegate.frontend.guards.types import SqlType
 from tidegate.plan.guarded import INVALID_ARGUMENT
+from tidegate.plan.types import SqlType
 
 Columns: TypeAlias = Mapping[str, SqlType | None]
 

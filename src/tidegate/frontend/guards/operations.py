@@ -14,7 +14,8 @@ from tidegate.frontend.guards.parts import (
     over,
     unless,
 )
-from tidegate.frontend.guards.types import (
+from tidegate.plan.guarded import DIVISION_BY_ZERO, INVALID_CAST, INVALID_INDEX, OVERFLOW
+from tidegate.plan.types import (
     BIGINT,
     DOUBLE,
     INTEGRALS,
@@ -27,7 +28,6 @@ from tidegate.frontend.guards.types import (
     decimal_result,
     text_becomes,
 )
-from tidegate.plan.guarded import DIVISION_BY_ZERO, INVALID_CAST, INVALID_INDEX, OVERFLOW
 
 _TRY = {
     "+": "try_add",

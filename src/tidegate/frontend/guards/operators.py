@@ -26,8 +26,8 @@ from tidegate.frontend.guards.parts import (
     all_faults,
     over,
 )
-from tidegate.frontend.guards.types import BIGINT, BOOLEAN, DOUBLE, INTERVAL, common_type
 from tidegate.plan.guarded import DIVISION_BY_ZERO, INVALID_ARGUMENT, INVALID_CAST
+from tidegate.plan.types import BIGINT, BOOLEAN, DOUBLE, INTERVAL, common_type
 
 _SYMBOLS: dict[type[exp.Expr], str] = {
     exp.Add: "+",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tidegate.frontend.grammar.source import in_brackets
-from tidegate.frontend.guards.types import SqlType
+from tidegate.plan.types import SqlType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,8 +19,8 @@ from tidegate.frontend.grammar.nodes import place_of
 from tidegate.frontend.grammar.source import subtree
 from tidegate.frontend.guards.guarding import Columns, Guarding
 from tidegate.frontend.guards.parts import Part
-from tidegate.frontend.guards.types import SqlType
 from tidegate.names import is_path, path
+from tidegate.plan.types import SqlType
 
 
 def guarded_query(guarding: Guarding, query: exp.Expr, *, correlated: bool = True) -> str:

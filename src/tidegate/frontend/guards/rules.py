@@ -17,7 +17,9 @@ from tidegate.frontend.guards.operations import cast, element
 from tidegate.frontend.guards.operators import OPERATORS, conditions
 from tidegate.frontend.guards.parts import Part, all_faults, over
 from tidegate.frontend.guards.special import SPECIAL, guarded_call, part_type
-from tidegate.frontend.guards.types import (
+from tidegate.frontend.guards.types import read_type, type_of
+from tidegate.plan.guarded import INVALID_CAST, INVALID_INDEX
+from tidegate.plan.types import (
     BINARY,
     BOOLEAN,
     DATE,
@@ -29,10 +31,7 @@ from tidegate.frontend.guards.types import (
     SqlType,
     column_type,
     literal_type,
-    read_type,
-    type_of,
 )
-from tidegate.plan.guarded import INVALID_CAST, INVALID_INDEX
 
 _TYPE_OF_CAST = re.compile(r"\s*(?:AS\s+(?P<named>.+)\)|::\s*(?P<colons>.+))", re.DOTALL | re.I)
 

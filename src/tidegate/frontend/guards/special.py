@@ -25,7 +25,14 @@ from tidegate.frontend.guards.parts import (
     null_where_it_fails,
     unless,
 )
-from tidegate.frontend.guards.types import (
+from tidegate.plan.guarded import (
+    DIVISION_BY_ZERO,
+    INVALID_CAST,
+    INVALID_INDEX,
+    OVERFLOW,
+    RAISED,
+)
+from tidegate.plan.types import (
     BIGINT,
     BOOLEAN,
     DOUBLE,
@@ -36,13 +43,6 @@ from tidegate.frontend.guards.types import (
     VOID,
     SqlType,
     common_type,
-)
-from tidegate.plan.guarded import (
-    DIVISION_BY_ZERO,
-    INVALID_CAST,
-    INVALID_INDEX,
-    OVERFLOW,
-    RAISED,
 )
 
 # BIGINT values that are a TIMESTAMP, by the function that reads them.

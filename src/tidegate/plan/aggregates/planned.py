@@ -21,6 +21,7 @@ from tidegate.plan.aggregates.table import (
 )
 from tidegate.plan.columns import ORDER, TIME
 from tidegate.plan.statement import Aggregate, Argument
+from tidegate.plan.types import NUMBER_SYNONYMS
 
 __all__ = [
     "ACCUMULATORS",
@@ -186,17 +187,6 @@ def type_family(type_: str | None) -> str | None:
         return word
     digits = int(rest.split(",")[0].strip(" )")) if rest else 10
     return "DECIMAL" if digits <= 28 else "WIDE DECIMAL"
-
-
-NUMBER_SYNONYMS = {
-    "BYTE": "TINYINT",
-    "SHORT": "SMALLINT",
-    "INTEGER": "INT",
-    "LONG": "BIGINT",
-    "REAL": "FLOAT",
-    "DEC": "DECIMAL",
-    "NUMERIC": "DECIMAL",
-}
 
 
 def _is_scalar_constant(argument: str) -> bool:
