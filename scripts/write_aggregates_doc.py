@@ -124,7 +124,7 @@ def _table(entries: Iterable[tuple[str, Accumulator]]) -> list[str]:
     lines = ["| call | NULL | a group keeps | result | exact |\n|---|---|---|---|---|\n"]
     for call, entry in entries:
         constants = " and ".join("xyz"[1 : max(entry.arity, default=1)]) if entry.constants else ""
-        result = entry.result + (f"; {constants} constant" if constants else "")
+        result = entry.result.text + (f"; {constants} constant" if constants else "")
         exact = "yes" if entry.exact else "sketch"
         lines.append(f"| `{call}` | {entry.nulls} | {entry.state} | {result} | {exact} |\n")
     return lines

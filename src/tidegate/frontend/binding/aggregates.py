@@ -11,9 +11,7 @@ from tidegate.frontend.grammar.nodes import span_of
 from tidegate.frontend.grammar.source import subtree
 from tidegate.frontend.refusal import Refusal
 from tidegate.plan.aggregates.planned import AGGREGATE_ALIASES
-
-# The aggregates that can skip NULLs; Spark reads ``first(x) IGNORE NULLS`` as ``first(x, true)``.
-_CAN_IGNORE_NULLS = ("first", "last", "any_value")
+from tidegate.plan.aggregates.table import IGNORE_NULLS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +54,8 @@ def aggregate_call(node: exp.Expr, functions: Functions) -> AggregateCall | None
         ignore_nulls = ignore_nulls or isinstance(arguments[0], exp.IgnoreNulls)
         arguments[0] = arguments[0].this
     function = AGGREGATE_ALIASES.get(name, name)
-    if ignore_nulls and (function not in _CAN_IGNORE_NULLS or len(arguments) != 1):
+    # To Spark ``first(x) IGNORE NULLS`` is ``first(x, true)``.
+    if ignore_nulls and (function not in IGNORE_NULLS or len(arguments) != 1):
         raise Refusal(
             f"{name} takes no IGNORE NULLS",
             span_of(node),

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from tidegate.plan.aggregates.results import OF_AVG, OF_BIGINT, OF_SUM, OF_X, Result, told
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
@@ -31,6 +33,7 @@ class Accumulator:
         nulls: what it does with NULL.
         state: what a group keeps.
         result: the type of the result.
+        over_rows: the call over rows kept whole; None: ``evaluate`` over the updates of all rows.
         exact: False for sketches.
     """
 
@@ -41,7 +44,8 @@ class Accumulator:
     constants: tuple[str, ...] = ()
     nulls: str = "skips NULL"
     state: str = "1 value"
-    result: str = "the type of x"
+    result: Result = OF_X
+    over_rows: str | None = "{function}({args}){filter}"
     exact: bool = True
 
 
@@ -59,8 +63,6 @@ def merges_itself(function: str) -> Accumulator:
 # has seen values has left the range, and so has whatever it is merged into.
 
 COUNT = Part(name="n", update="count({x}){filter}", merge="sum({p})")
-SUM_TYPE = "BIGINT for integers, DECIMAL(p + 10, s) for decimals, else DOUBLE; NULL on overflow"
-AVG_TYPE = "DOUBLE, DECIMAL(p + 4, s + 4) for decimals"
 
 
 def guarded(update: str) -> Part:
@@ -76,7 +78,13 @@ GUARDED_SUM = guarded("try_sum({x}){filter}")
 def sum_of(part: Part, *others: Part) -> Accumulator:
     """A sum by its part, and what that needs beside it."""
     state = f"{1 + len(others)} value" + ("s" if others else "")
-    return Accumulator(parts=(part, *others), evaluate="{s}", state=state, result=SUM_TYPE)
+    return Accumulator(
+        parts=(part, *others),
+        evaluate="{s}",
+        state=state,
+        result=OF_SUM,
+        over_rows="try_sum({args}){filter}",
+    )
 
 
 def quotient(total: str, count: str) -> str:
@@ -93,7 +101,8 @@ def avg_of(part: Part) -> Accumulator:
         evaluate="{s} / nullif({n}, 0)",
         decimal=quotient("{s}", "{n}"),
         state="2 values",
-        result=AVG_TYPE,
+        result=OF_AVG,
+        over_rows="try_avg({args}){filter}",
     )
 
 
@@ -110,7 +119,9 @@ def placed(function: str, place: str, only: str = "{filter}") -> Accumulator:
     """The value at the least or greatest place; NULL places do not count."""
     value = f"named_struct('v', {{x}}, 'o', {place})"
     entry = one_part(f"{function}({value}, {place}){only}", f"{function}({{p}}, {{p}}.o)", "{v}.v")
-    return replace(entry, nulls="takes NULL like any value", state="1 value and its place")
+    return replace(
+        entry, nulls="takes NULL like any value", state="1 value and its place", over_rows=None
+    )
 
 
 FIRST, LAST = (
@@ -155,7 +166,8 @@ LIST = Accumulator(
         "k -> l[k.i].v)",
     ),
     state="every value and its place",
-    result="ARRAY of the type of x, in order of event time, then of arrival",
+    result=told("ARRAY of the type of x, in order of event time, then of arrival"),
+    over_rows=None,
 )
 
 # The run of equal values in hand, and the longest one so far.
@@ -170,7 +182,8 @@ MODE = Accumulator(
     arity=(1, 2),
     constants=("true",),
     state="every value",
-    result="the type of x; of several the least",
+    result=replace(OF_X, text="the type of x; of several the least"),
+    over_rows="mode({x}, true){filter}",
 )
 
 
@@ -183,7 +196,7 @@ def percentile(share: str) -> Accumulator:
         parts=(_NUMBERS,),
         evaluate=let("array_sort({v})", "s", let(place, "p", between)),
         state="every value",
-        result="DOUBLE; an interval for intervals, rounded to its last digit",
+        result=told("DOUBLE; an interval for intervals, rounded to its last digit"),
     )
 
 
@@ -194,6 +207,8 @@ PERCENTILE_APPROX = Accumulator(
     arity=(2, 3),
     constants=("0.5", "10000"),
     state="every value",
+    # Of text it is a DOUBLE.
+    result=told("the type of x"),
 )
 
 
@@ -223,7 +238,7 @@ def kll(kind: str) -> Accumulator:
 SET = replace(
     one_part("collect_set({row}){filter}", f"array_distinct({_JOINED})"),
     state="every different value",
-    result="ARRAY of the type of x, in no promised order",
+    result=told("ARRAY of the type of x, in no promised order"),
 )
 _AS_RESULT = "array_distinct(transform({v}, e -> try_cast(e AS {wide})))"
 SET_SUM = let(
@@ -246,7 +261,8 @@ APPROX_COUNT_DISTINCT = replace(
     arity=(1, 2),
     constants=("0.05",),
     state="an HLL sketch: at most 4 KiB, more if y asks for less than 1.6 %",
-    result="BIGINT",
+    result=OF_BIGINT,
+    over_rows=None,
     exact=False,
 )
 
@@ -258,7 +274,7 @@ def sketch(update: str, merge: str, default: str) -> Accumulator:
         arity=(1, 2),
         constants=(default,),
         state="a sketch",
-        result="BINARY, a sketch",
+        result=told("BINARY, a sketch"),
         exact=False,
     )
 
@@ -273,6 +289,6 @@ TOP_K = replace(
     constants=("5", "10000"),
     nulls="takes NULL like any value",
     state="a sketch of at most z values",
-    result="ARRAY of STRUCT of item and count",
+    result=told("ARRAY of STRUCT of item and count"),
     exact=False,
 )

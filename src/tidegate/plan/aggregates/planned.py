@@ -17,6 +17,7 @@ from tidegate.plan.aggregates.table import (
     AGGREGATE_ALIASES,
     DISTINCT,
     IGNORE_NULLS,
+    ONLY_OVER_ROWS,
     TYPED,
 )
 from tidegate.plan.columns import ORDER, TIME
@@ -122,35 +123,29 @@ def evaluation(planned: PlannedAccumulator, native_type: str | None) -> str:
     return value if "<" in native_type else f"CAST({value} AS {native_type})"
 
 
-# Aggregates over whole rows that Spark's own function of the name would not give: because they
-# depend on the order of rows, or because Spark stops the query when a sum leaves its range or a
-# correlation divides by zero, or because both ways are to give the same estimate.
-_ROW_CALLS: dict[str, str] = {
-    "sum": "try_sum({args}){filter}",
-    "avg": "try_avg({args}){filter}",
-    "mode": "mode({x}, true){filter}",
-    "listagg": "listagg({args}) WITHIN GROUP (ORDER BY {order}){filter}",
-    "string_agg": "string_agg({args}) WITHIN GROUP (ORDER BY {order}){filter}",
-}
-_ROW_EVALUATED = frozenset(
-    "first last any_value min_by max_by collect_list corr approx_count_distinct".split()
-)
-
-
 def row_aggregate(aggregate: Aggregate) -> str:
-    """Return the aggregate over rows kept whole, as Spark SQL: Spark's own where it can be."""
-    entry = _entry(aggregate, ())
+    """Return the aggregate over rows kept whole, as Spark SQL: Spark's own where it can be.
+
+    It cannot where it depends on the order of rows, where Spark stops the query because a sum
+    leaves its range or a correlation divides by zero, or where both ways are to give the same
+    estimate.
+    """
     function = aggregate.function
-    own = function in REGISTERED or (function in _ROW_EVALUATED and not aggregate.distinct)
-    if own and entry is not None:
-        words = _words(aggregate, entry)
-        updates = {part.name: f"({_filled(part.update, words)})" for part in entry.parts}
-        return _filled(entry.evaluate, {**words, **updates})
     if aggregate.distinct:
         name = f"try_{function}" if function in ("sum", "avg") else function
         return _filled(f"{name}(DISTINCT {{args}}){{filter}}", _words(aggregate, None))
-    call = _ROW_CALLS.get(function, f"{function}({{args}}){{filter}}")
-    return _filled(call, _words(aggregate, None))
+    entry = _entry(aggregate, ())
+    if entry is not None and entry.over_rows is None:
+        words = _words(aggregate, entry)
+        updates = {part.name: f"({_filled(part.update, words)})" for part in entry.parts}
+        return _filled(entry.evaluate, {**words, **updates})
+    known = ACCUMULATORS.get(function)
+    call = known.over_rows if known is not None else ONLY_OVER_ROWS.get(function)
+    words = {**_words(aggregate, None), "function": function}
+    return _filled(call or _PLAIN_CALL, words)
+
+
+_PLAIN_CALL = "{function}({args}){filter}"
 
 
 def _entry(aggregate: Aggregate, arguments: tuple[Argument, ...]) -> Accumulator | None:

@@ -58,7 +58,10 @@ def register_accumulator(name: str, *, update: str, merge: str, evaluate: str = 
     used = placeholders(update)
     least = 3 if "z" in used else 2 if "y" in used else 1 if "x" in used else 0
     REGISTERED[key] = Accumulator(
-        parts=(Part(name="v", update=update, merge=merge),), evaluate=evaluate, arity=(least,)
+        parts=(Part(name="v", update=update, merge=merge),),
+        evaluate=evaluate,
+        arity=(least,),
+        over_rows=None,
     )
 
 

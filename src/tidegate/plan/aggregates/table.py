@@ -31,7 +31,6 @@ from dataclasses import replace
 from tidegate.plan.aggregates import moments
 from tidegate.plan.aggregates.forms import (
     APPROX_COUNT_DISTINCT,
-    AVG_TYPE,
     BY_KEY,
     COUNT,
     FIRST,
@@ -47,7 +46,6 @@ from tidegate.plan.aggregates.forms import (
     PLAIN_SUM,
     SET,
     SET_SUM,
-    SUM_TYPE,
     TOP_K,
     Accumulator,
     Part,
@@ -63,10 +61,11 @@ from tidegate.plan.aggregates.forms import (
     sketch,
     sum_of,
 )
+from tidegate.plan.aggregates.results import OF_AVG, OF_BIGINT, OF_BOOLEAN, OF_DOUBLE, OF_SUM
 
 
 def _of(struct: Part, evaluate: str, state: str) -> Accumulator:
-    return Accumulator(parts=(struct,), evaluate=evaluate, state=state, result="DOUBLE")
+    return Accumulator(parts=(struct,), evaluate=evaluate, state=state, result=OF_DOUBLE)
 
 
 _SPREAD = Part(name="m", update=moments.SPREAD_UPDATE, merge=moments.SPREAD_MERGE)
@@ -79,7 +78,7 @@ _OF_PAIRS = {
         _of(_PAIRS, text, "6 DOUBLEs"),
         arity=(2,),
         nulls="skips rows where x or y is NULL",
-        result="BIGINT" if name == "regr_count" else "DOUBLE",
+        result=OF_BIGINT if name == "regr_count" else OF_DOUBLE,
     )
     for name, text in moments.OF_PAIRS.items()
 }
@@ -90,10 +89,12 @@ ACCUMULATORS: dict[str, Accumulator] = {
         evaluate="{n}",
         arity=(),
         nulls="count(*) counts every row, count(x, ..) those where no argument is NULL",
-        result="BIGINT",
+        result=OF_BIGINT,
     ),
     "count_if": replace(
-        one_part("count_if({x}){filter}", "sum({p})"), nulls="NULL counts as false", result="BIGINT"
+        one_part("count_if({x}){filter}", "sum({p})"),
+        nulls="NULL counts as false",
+        result=OF_BIGINT,
     ),
     "sum": sum_of(GUARDED_SUM, COUNT),
     # The average of BIGINTs has a sum beyond BIGINT: x / 1 makes it a DOUBLE as Spark does, and
@@ -107,14 +108,16 @@ ACCUMULATORS: dict[str, Accumulator] = {
     "any_value": FIRST,
     "min_by": replace(placed("min_by", LEAST), arity=(2,), nulls=BY_KEY),
     "max_by": replace(placed("max_by", GREATEST), arity=(2,), nulls=BY_KEY),
-    "bool_and": replace(merges_itself("bool_and"), result="BOOLEAN"),
-    "bool_or": replace(merges_itself("bool_or"), result="BOOLEAN"),
+    "bool_and": replace(merges_itself("bool_and"), result=OF_BOOLEAN),
+    "bool_or": replace(merges_itself("bool_or"), result=OF_BOOLEAN),
     "bit_and": merges_itself("bit_and"),
     "bit_or": merges_itself("bit_or"),
     "bit_xor": merges_itself("bit_xor"),
     **_SPREADS,
     **_SHAPES,
     **_OF_PAIRS,
+    # Spark stops the query where a correlation divides by zero.
+    "corr": replace(_OF_PAIRS["corr"], over_rows=None),
     "collect_list": LIST,
     "collect_set": SET,
     "mode": MODE,
@@ -134,20 +137,26 @@ DISTINCT: dict[str, Accumulator] = {
         evaluate="CAST(size({v}) AS BIGINT)",
         arity=(),
         nulls="counts the different rows where no argument is NULL",
-        result="BIGINT",
+        result=OF_BIGINT,
     ),
-    "sum": replace(SET, evaluate=f"{SET_SUM}.s", result=SUM_TYPE),
+    "sum": replace(SET, evaluate=f"{SET_SUM}.s", result=OF_SUM),
     "avg": replace(
         SET,
         evaluate=f"{SET_SUM}.s / nullif({SET_SUM}.n, 0)",
         decimal=let(SET_SUM, "d", quotient("d.s", "d.n")),
-        result=AVG_TYPE,
+        result=OF_AVG,
     ),
     "collect_list": SET,
     **{
         name: ACCUMULATORS[name]
         for name in ("min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "collect_set")
     },
+}
+
+# Calls over whole rows of aggregates that have no merge, where Spark's own would be without order.
+ONLY_OVER_ROWS: dict[str, str] = {
+    name: f"{name}({{args}}) WITHIN GROUP (ORDER BY {{order}}){{filter}}"
+    for name in ("listagg", "string_agg")
 }
 
 IGNORE_NULLS: dict[str, Accumulator] = {
