@@ -4,21 +4,26 @@ A test of a table calls ``results[key]``, with a fixture like this one beside it
 
     @pytest.fixture(scope="module")
     def results(request, spark):
-        with side_by_side(request, "key", lambda key: answer(key, spark.newSession())) as results:
+        with side_by_side(request, spark, "key", answer) as results:
             yield results
 
-The call of every selected test starts as soon as a thread is free, in the order of the tests. It
-must have a session of its own, and may not change anything that the calls of other tests see.
+where ``answer(key, session)`` is called for every selected test as soon as a thread is free, in the
+order of the tests. Each thread has a session of its own, which is dear to make. A call may not
+change anything else that the calls of other tests see.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 THREADS = 3
 
@@ -38,7 +43,10 @@ class Results(Generic[Key, Result]):
 
 @contextmanager
 def side_by_side(
-    request: pytest.FixtureRequest, parameter: str, call: Callable[[Key], Result]
+    request: pytest.FixtureRequest,
+    spark: SparkSession,
+    parameter: str,
+    call: Callable[[Key, SparkSession], Result],
 ) -> Iterator[Results[Key, Result]]:
     """Call a function with each value of a parameter of the module's selected tests, in threads."""
     keys = [
@@ -47,9 +55,19 @@ def side_by_side(
         if getattr(item, "module", None) is request.module
         and parameter in getattr(getattr(item, "callspec", None), "params", ())
     ]
-    pool = ThreadPoolExecutor(THREADS)
+    of_thread = threading.local()
+
+    def start() -> None:
+        of_thread.session = spark.newSession()
+
+    pool = ThreadPoolExecutor(THREADS, initializer=start)
     try:
-        yield Results({key: pool.submit(call, key) for key in dict.fromkeys(keys)})
+        yield Results(
+            {
+                key: pool.submit(lambda key: call(key, of_thread.session), key)
+                for key in dict.fromkeys(keys)
+            }
+        )
     finally:
         # After a failure with -x nobody asks for the rest.
         pool.shutdown(cancel_futures=True)

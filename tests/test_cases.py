@@ -64,8 +64,7 @@ class SparkRun:
     way: Way
     dealt: bool
 
-    def result(self, spark: SparkSession) -> CaseResult:
-        session = spark.newSession()
+    def result(self, session: SparkSession) -> CaseResult:
         runs = SparkRuns(spark=session, resume_always=self.way.resumed)
         if not self.way.interpreted:
             return run_case(self.case, runs.factory(), SPARK_CUTS)
@@ -104,7 +103,7 @@ def test_the_oracle_gives_the_answers(case: Case) -> None:
 def results(
     request: pytest.FixtureRequest, spark: SparkSession
 ) -> Iterator[Results[SparkRun, CaseResult]]:
-    with side_by_side(request, "run", lambda run: run.result(spark)) as results:
+    with side_by_side(request, spark, "run", SparkRun.result) as results:
         yield results
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -11,13 +13,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tidegate
+from interpreted import interpreting
+from side_by_side import Results, side_by_side
 from tidegate.cases.stepper import CaseStepper
 from tidegate.plan.aggregates.table import ACCUMULATORS, DISTINCT
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CLOCK_US = 4_000_000_000_000_000
@@ -117,10 +121,50 @@ def test_every_entry_of_the_table_is_used() -> None:
     assert ARGUMENTS.keys() | {"theta_union_agg"} == ACCUMULATORS.keys()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """What a stream in batches and Spark's own GROUP BY give for the same calls and rows."""
+
+    calls: list[tuple[str, str]]
+    batches: list[list[Row]]
+    drained: list[Row]
+    native: list[Row]
+    schemas: tuple[str, str]
+
+
+@pytest.fixture(scope="module")
+def answers(
+    request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Results[int, Answers]]:
+    def asked(seed: int, session: SparkSession) -> Answers:
+        with interpreting(session):
+            return ask(seed, session, tmp_path_factory.mktemp("differential"))
+
+    with side_by_side(request, spark, "seed", asked) as answers:
+        yield answers
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_stream_in_batches_gives_the_results_of_sparks_group_by(
-    interpreted: SparkSession, tmp_path: Path, seed: int
+    seed: int, answers: Results[int, Answers]
 ) -> None:
+    found = answers[seed]
+    assert found.batches == [[]] * BATCHES
+    given = {row["k"]: row for row in found.drained}
+    expected = {row["k"]: row for row in found.native}
+    ours, native = found.schemas
+    assert ours == native
+    assert given.keys() == expected.keys()
+    wrong = [
+        f"{call} of {key}: {given[key][f'a{place}']!r}, not {row[f'a{place}']!r}"
+        for key, row in expected.items()
+        for place, (call, _) in enumerate(found.calls)
+        if not same(given[key][f"a{place}"], row[f"a{place}"])
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def ask(seed: int, spark: SparkSession, checkpoint: Path) -> Answers:
     chance = random.Random(seed)
     calls = random_calls(chance)
     rows = random_rows(chance)
@@ -129,32 +173,27 @@ def test_a_stream_in_batches_gives_the_results_of_sparks_group_by(
         f"SELECT k, {items} FROM r GROUP BY tumblingwindow('mi', 1), k",
         streams={"r": SCHEMA},
         settings={"event_time_field": "ts", "watermark_lag": "1m"},
-        spark=interpreted,
+        spark=spark,
     )
-    stepper = CaseStepper(query, checkpoint=str(tmp_path), partitions=1)
+    stepper = CaseStepper(query, checkpoint=str(checkpoint), partitions=1)
     cut = sorted(rows, key=lambda _: chance.random())
     outcomes = [
-        stepper.batch(interpreted.createDataFrame(cut[start::BATCHES], SCHEMA), CLOCK_US)
+        stepper.batch(spark.createDataFrame(cut[start::BATCHES], SCHEMA), CLOCK_US)
         for start in range(BATCHES)
     ]
-    assert [len(each.rows) for each in outcomes] == [0] * BATCHES
-    given = {row["k"]: row for row in stepper.drain().rows}
+    drained = stepper.drain()
 
-    frame: DataFrame = interpreted.createDataFrame(rows, SCHEMA)
+    frame: DataFrame = spark.createDataFrame(rows, SCHEMA)
     frame.createOrReplaceTempView("differential")
     natives = ", ".join(f"{native} AS a{place}" for place, (_, native) in enumerate(calls))
-    native = interpreted.sql(f"SELECT k, {natives} FROM differential GROUP BY k")
-    expected = {row["k"]: row for row in native.collect()}
-
-    assert query.schema.simpleString() == native.schema.simpleString()
-    assert given.keys() == expected.keys()
-    wrong = [
-        f"{call} of {key}: {given[key][f'a{place}']!r}, not {row[f'a{place}']!r}"
-        for key, row in expected.items()
-        for place, (call, _) in enumerate(calls)
-        if not same(given[key][f"a{place}"], row[f"a{place}"])
-    ]
-    assert not wrong, "\n".join(wrong)
+    native = spark.sql(f"SELECT k, {natives} FROM differential GROUP BY k")
+    return Answers(
+        calls=calls,
+        batches=[list(outcome.rows) for outcome in outcomes],
+        drained=list(drained.rows),
+        native=native.collect(),
+        schemas=(query.schema.simpleString(), native.schema.simpleString()),
+    )
 
 
 def same(given: Any, expected: Any) -> bool:

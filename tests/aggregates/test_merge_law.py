@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from interpreted import interpreting
+from side_by_side import Results, side_by_side
 from tidegate.plan.aggregates.planned import (
     PlannedAccumulator,
     evaluation,
@@ -233,41 +234,70 @@ def native(rows: DataFrame) -> Native:
     return Native(types, answers)
 
 
-# The columns that split the rows, and those by which parts are merged in a first round.
-SPLITS = ((True, ["_p"], [[]]), (False, ["_q", "_part"], [["_part"], []]))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """The columns that split the rows, and those by which parts are merged, round by round."""
+
+    by: tuple[str, ...]
+    levels: tuple[tuple[str, ...], ...]
+    typed: bool
 
 
-@pytest.mark.parametrize(("typed", "split", "levels"), SPLITS, ids=["at once", "in two levels"])
+STORED = "stored rows"
+SPLITS = {
+    "at once": Split(by=("_p",), levels=((),), typed=True),
+    "in two levels": Split(by=("_q", "_part"), levels=(("_part",), ()), typed=False),
+}
+
+
+@pytest.fixture(scope="module")
+def evaluated(
+    request: pytest.FixtureRequest, rows: DataFrame, native: Native
+) -> Iterator[Results[str, Native]]:
+    def evaluate(name: str, _: SparkSession) -> Native:
+        frame = stored(rows) if name == STORED else merged(rows, native, SPLITS[name])
+        return Native(_types(frame), _answers(frame))
+
+    with side_by_side(request, rows.sparkSession, "name", evaluate) as evaluated:
+        yield evaluated
+
+
+@pytest.mark.parametrize("name", SPLITS)
 def test_any_split_merged_in_any_order_gives_sparks_result_over_all_rows(
-    rows: DataFrame,
-    native: Native,
-    typed: bool,
-    split: list[str],
-    levels: list[list[str]],
+    name: str, evaluated: Results[str, Native], native: Native
 ) -> None:
-    planned = [plan_accumulator(c.aggregate, arguments(typed=typed)) for c in CALLS]
-    merged = rows.groupBy("_k", *split).agg(*_columns(planned, "update"))
-    for level in levels:
+    assert evaluated[name].types == native.types
+    _assert_equal(evaluated[name].answers, native.answers)
+
+
+@pytest.mark.parametrize("name", [STORED])
+def test_stored_rows_give_the_same(
+    name: str, evaluated: Results[str, Native], native: Native
+) -> None:
+    _assert_equal(evaluated[name].answers, native.answers)
+
+
+def merged(rows: DataFrame, native: Native, split: Split) -> DataFrame:
+    planned = [plan_accumulator(c.aggregate, arguments(typed=split.typed)) for c in CALLS]
+    merged = rows.groupBy("_k", *split.by).agg(*_columns(planned, "update"))
+    for level in split.levels:
         kept = merged.schema.toNullable()
         merged = merged.groupBy("_k", *level).agg(*_columns(planned, "merge"))
         # A column keeps its first type, as in the engine.
         merged = merged.select(*(merged[name].cast(kept[name].dataType) for name in merged.columns))
-    evaluated = merged.selectExpr(
+    return merged.selectExpr(
         "_k",
         *(
             f"{evaluation(p, native.types[p.aggregate.name])} AS {p.aggregate.name}"
             for p in planned
         ),
     )
-    assert _types(evaluated) == native.types
-    _assert_equal(_answers(evaluated), native.answers)
 
 
-def test_stored_rows_give_the_same(rows: DataFrame, native: Native) -> None:
-    kept = rows.groupBy("_k").agg(
+def stored(rows: DataFrame) -> DataFrame:
+    return rows.groupBy("_k").agg(
         *(functions.expr(row_aggregate(c.aggregate)).alias(c.aggregate.name) for c in CALLS)
     )
-    _assert_equal(_answers(kept), native.answers)
 
 
 def _columns(planned: list[PlannedAccumulator], what: str) -> list[Any]:

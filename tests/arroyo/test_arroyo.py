@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import tidegate as tg
+from side_by_side import Results, side_by_side
 from tidegate.connectors.sinks import MemorySink
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ ISO = "date_format({0}, \"yyyy-MM-dd'T'HH:mm:ss\")"
 ISO_WITH_MILLISECONDS = "date_format({0}, \"yyyy-MM-dd'T'HH:mm:ss.SSS\")"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Question:
     """A statement with the columns of a golden, and how its input is cut."""
 
@@ -96,15 +98,44 @@ QUESTIONS = (
 )
 
 
+@pytest.fixture(scope="module")
+def found(
+    request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Results[Question, Found]]:
+    def asked(question: Question, session: SparkSession) -> Found:
+        return ask(question, session, tmp_path_factory.mktemp("arroyo"))
+
+    with side_by_side(request, spark, "question", asked) as found:
+        yield found
+
+
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.golden)
 def test_the_answers_are_those_of_arroyo(
-    question: Question, spark: SparkSession, tmp_path: Path
+    question: Question, found: Results[Question, Found]
 ) -> None:
-    cut(HERE / question.source, tmp_path / "in", question.rows_per_batch)
+    assert found[question].batches > 1, "the input came in several batches"
+    assert found[question].late == 0
+    golden = (HERE / f"{question.golden}.golden.jsonl").read_text().splitlines()
+    expected = Counter(_row(json.loads(line)) for line in golden)
+    assert found[question].rows == expected
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a streaming query gave for a question."""
+
+    batches: int
+    late: int
+    rows: Counter[tuple[object, ...]]
+
+
+def ask(question: Question, spark: SparkSession, folder: Path) -> Found:
+    """Run the query of a question over its files, and drain it."""
+    cut(HERE / question.source, folder / "in", question.rows_per_batch)
     stream = (
         spark.readStream.schema(question.schema)
         .option("maxFilesPerTrigger", 1)
-        .json(str(tmp_path / "in"))
+        .json(str(folder / "in"))
     )
     query = tg.sql(
         question.sql,
@@ -112,15 +143,12 @@ def test_the_answers_are_those_of_arroyo(
         streams={"events": stream},
     )
     sink = MemorySink()
-    run = query.start(sink=sink, checkpoint=str(tmp_path / "checkpoint"), once=True)
+    run = query.start(sink=sink, checkpoint=str(folder / "checkpoint"), once=True)
     run.await_termination()
-    assert run.status["batch_id"] >= 1, "the input came in several batches"
+    batches = run.status["batch_id"] + 1
     run.drain()
-    assert run.status["late"] == 0
-
-    golden = (HERE / f"{question.golden}.golden.jsonl").read_text().splitlines()
-    expected = Counter(_row(json.loads(line)) for line in golden)
-    assert Counter(_row(row.asDict()) for row in sink.rows()) == expected
+    rows = Counter(_row(row.asDict()) for row in sink.rows())
+    return Found(batches=batches, late=run.status["late"], rows=rows)
 
 
 def cut(source: Path, folder: Path, rows_per_batch: int) -> None:

@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from frontend.expressions import COLUMNS, EXPRESSIONS, VALUES
+from interpreted import interpreting
 from tidegate.frontend.binding.bind import bind
 from tidegate.frontend.reading.parse import parse
 from tidegate.plan.settings import Settings
@@ -64,9 +65,18 @@ def shown(spark: SparkSession, columns: list[str], relation: str) -> list[str]:
     return list(row)
 
 
+@pytest.fixture(scope="module")
+def whole(spark: SparkSession) -> list[str]:
+    """The expressions as they are."""
+    with interpreting(spark):
+        prepared(spark)
+        return shown(spark, list(EXPRESSIONS), "events")
+
+
 @pytest.mark.parametrize("cut", [as_row_value, over_keys, as_key, as_an_argument])
-def test_an_expression_cut_apart_means_the_same_to_spark(cut, spark: SparkSession) -> None:
-    prepared(spark)
+def test_an_expression_cut_apart_means_the_same_to_spark(
+    cut, whole: list[str], interpreted: SparkSession
+) -> None:
     texts, inner = [], ["1 AS _a0", "'id' AS _id"]
     for i, expression in enumerate(EXPRESSIONS):
         text, parts = cut(expression)
@@ -74,7 +84,5 @@ def test_an_expression_cut_apart_means_the_same_to_spark(cut, spark: SparkSessio
             text = re.sub(rf"\b{name}\b", f"p{i}{name}", text)
             inner.append(f"{sql}\n AS p{i}{name}")
         texts.append(text)
-    found = shown(spark, texts, f"(SELECT {', '.join(inner)} FROM events) AS events")
-    assert dict(zip(EXPRESSIONS, found, strict=True)) == dict(
-        zip(EXPRESSIONS, shown(spark, list(EXPRESSIONS), "events"), strict=True)
-    )
+    found = shown(interpreted, texts, f"(SELECT {', '.join(inner)} FROM events) AS events")
+    assert dict(zip(EXPRESSIONS, found, strict=True)) == dict(zip(EXPRESSIONS, whole, strict=True))

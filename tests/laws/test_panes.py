@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 import tidegate as tg
+from interpreted import interpreting
 from oracle.adapter import OracleEngine
+from side_by_side import Results, side_by_side
 from tidegate.cases import Case, CaseEngine
 from tidegate.cases.model import Column, Stream
 from tidegate.cases.spark import SparkRuns
@@ -121,6 +124,8 @@ QUERIES = {
 }
 Row = tuple[datetime | None, str | None, int | None]
 Script = list[tuple[Row, ...]]
+# What each step gave, and then the totals.
+Steps = list[dict[str, object]]
 
 
 def script(seed: int, *, jitter: int) -> Script:
@@ -146,38 +151,73 @@ PATHS = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "path"), PATHS)
-def test_streaming_equals_the_oracle_step_by_step(
-    kind: str, path: str, spark: SparkSession
-) -> None:
-    batches = script(seed=len(kind), jitter=16)
-    settings = {**LATE, "streaming_aggregation": path}
+@pytest.fixture(scope="module")
+def found(
+    request: pytest.FixtureRequest, spark: SparkSession
+) -> Iterator[Results[tuple[str, str], Steps]]:
     with pytest.MonkeyPatch.context() as patch:
         # Two segments are enough for a merge.
         patch.setattr("tidegate.engine.step.MERGE_FACTOR", 2)
-        expected = answers(OracleEngine(case(kind, LATE)), batches)
-        assert answers(SparkRuns(spark=spark).factory()(case(kind, settings)), batches) == expected
+        with side_by_side(request, spark, "run", streamed) as found:
+            yield found
+
+
+def streamed(run: tuple[str, str], spark: SparkSession) -> Steps:
+    kind, path = run
+    late = case(kind, {**LATE, "streaming_aggregation": path})
+    return answers(SparkRuns(spark=spark).factory()(late), batches_with_late_rows(kind))
+
+
+def batches_with_late_rows(kind: str) -> Script:
+    return script(seed=len(kind), jitter=16)
+
+
+@pytest.mark.parametrize("run", PATHS, ids=", ".join)
+def test_streaming_equals_the_oracle_step_by_step(
+    run: tuple[str, str], found: Results[tuple[str, str], Steps]
+) -> None:
+    kind, _ = run
+    expected = answers(OracleEngine(case(kind, LATE)), batches_with_late_rows(kind))
+    assert found[run] == expected
     assert any(step["late"] for step in expected), "a law about late rows needs some"
 
 
-@pytest.mark.parametrize("kind", QUERIES)
-def test_a_table_and_any_cut_give_the_same_final_windows_when_nothing_is_late(
-    kind: str, spark: SparkSession
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finals:
+    """The final windows of the same rows: of two cuts into batches, and of a table."""
+
+    cuts: list[Counter[str]]
+    table: Counter[str]
+
+
+@pytest.fixture(scope="module")
+def finals(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[Results[str, Finals]]:
+    with side_by_side(request, spark, "kind", finals_of) as finals:
+        yield finals
+
+
+def finals_of(kind: str, spark: SparkSession) -> Finals:
     in_time = {"event_time_field": "ts", "watermark_lag": "60s"}
     batches = script(seed=7, jitter=9)
     rows = [row for batch in batches for row in batch]
     reordered = random.Random(1).sample(rows, len(rows))
     cuts: list[Script] = [batches, [tuple(reordered[:20]), tuple(reordered[20:])]]
-    finals = []
-    for cut in cuts:
-        engine = SparkRuns(spark=spark, resume_always=True).factory()(case(kind, in_time))
-        finals.append(emitted(answers(engine, cut)))
-    assert finals[0] == finals[1]
+    with interpreting(spark):
+        runs = SparkRuns(spark=spark, resume_always=True)
+        of_cuts = [emitted(answers(runs.factory()(case(kind, in_time)), cut)) for cut in cuts]
+        frame = spark.createDataFrame(rows, "ts TIMESTAMP, k STRING, v BIGINT")
+        query = tg.sql(QUERIES[kind], settings=in_time, streams={"readings": frame})
+        table = Counter(map(str, map(normal, query.batch().collect())))
+    return Finals(cuts=of_cuts, table=table)
 
-    frame = spark.createDataFrame(rows, "ts TIMESTAMP, k STRING, v BIGINT")
-    query = tg.sql(QUERIES[kind], settings=in_time, streams={"readings": frame})
-    assert Counter(map(str, map(normal, query.batch().collect()))) == finals[0]
+
+@pytest.mark.parametrize("kind", QUERIES)
+def test_a_table_and_any_cut_give_the_same_final_windows_when_nothing_is_late(
+    kind: str, finals: Results[str, Finals]
+) -> None:
+    one, other = finals[kind].cuts
+    assert one == other == finals[kind].table
+    assert one
 
 
 def case(kind: str, settings: dict[str, str]) -> Case:
@@ -198,7 +238,7 @@ def case(kind: str, settings: dict[str, str]) -> Case:
     )
 
 
-def answers(engine: CaseEngine, batches: Sequence[tuple[Row, ...]]) -> list[dict[str, object]]:
+def answers(engine: CaseEngine, batches: Sequence[tuple[Row, ...]]) -> Steps:
     """Return the output of each step; the last one is a drain."""
     far = 4_102_444_800_000_000
     with closing(engine):
@@ -213,7 +253,7 @@ def answers(engine: CaseEngine, batches: Sequence[tuple[Row, ...]]) -> list[dict
         }
         for step in seen
     ]
-    steps: list[dict[str, object]] = [
+    steps: Steps = [
         {
             "emitted": Counter(str(normal(row)) for row in step.emitted),
             "late": of_step.get("late"),
@@ -225,7 +265,7 @@ def answers(engine: CaseEngine, batches: Sequence[tuple[Row, ...]]) -> list[dict
     return [*steps, {"late": None, "totals": dict(totals)}]
 
 
-def emitted(steps: list[dict[str, object]]) -> Counter[str]:
+def emitted(steps: Steps) -> Counter[str]:
     total: Counter[str] = Counter()
     for step in steps:
         total += step.get("emitted") or Counter()

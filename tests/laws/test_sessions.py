@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from laws.scripts import PROCESSING_TIME, Law, check, drawn
-from tidegate.cases.spark import SparkRuns
+from laws.scripts import PROCESSING_TIME, Answers, Law, answers_of_spark, check, drawn
+from side_by_side import Results, side_by_side
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,10 +39,19 @@ LAWS = {
 }
 
 
+@pytest.fixture(scope="module")
+def found(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[Results[str, Answers]]:
+    with pytest.MonkeyPatch.context() as patch:
+        # Three segments are enough for a merge, so that sessions also consist of merged spans.
+        patch.setattr("tidegate.engine.step.MERGE_FACTOR", 3)
+        with side_by_side(request, spark, "name", answer) as found:
+            yield found
+
+
+def answer(name: str, spark: SparkSession) -> Answers:
+    return answers_of_spark(LAWS[name], spark)
+
+
 @pytest.mark.parametrize("name", LAWS)
-def test_sessions_are_those_of_the_oracle(
-    name: str, interpreted: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Three segments are enough for a merge, so that sessions also consist of merged spans.
-    monkeypatch.setattr("tidegate.engine.step.MERGE_FACTOR", 3)
-    check(LAWS[name], SparkRuns(spark=interpreted).factory())
+def test_sessions_are_those_of_the_oracle(name: str, found: Results[str, Answers]) -> None:
+    check(LAWS[name], found[name])

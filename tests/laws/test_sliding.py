@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from laws.scripts import PROCESSING_TIME, Law, check, drawn
-from tidegate.cases.spark import SparkRuns
+from laws.scripts import PROCESSING_TIME, Answers, Law, answers_of_spark, check, drawn
+from side_by_side import Results, side_by_side
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,10 +53,21 @@ LAWS = {
 }
 
 
+@pytest.fixture(scope="module")
+def found(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[Results[str, Answers]]:
+    with pytest.MonkeyPatch.context() as patch:
+        # Two segments are enough for a merge, so that windows also consist of panes.
+        patch.setattr("tidegate.engine.step.MERGE_FACTOR", 2)
+        with side_by_side(request, spark, "name", answer) as found:
+            yield found
+
+
+def answer(name: str, spark: SparkSession) -> Answers:
+    return answers_of_spark(LAWS[name], spark)
+
+
 @pytest.mark.parametrize("name", LAWS)
 def test_frames_and_stored_rows_give_what_the_oracle_gives(
-    name: str, interpreted: SparkSession, monkeypatch: pytest.MonkeyPatch
+    name: str, found: Results[str, Answers]
 ) -> None:
-    # Two segments are enough for a merge, so that windows also consist of panes.
-    monkeypatch.setattr("tidegate.engine.step.MERGE_FACTOR", 2)
-    check(LAWS[name], SparkRuns(spark=interpreted).factory())
+    check(LAWS[name], found[name])

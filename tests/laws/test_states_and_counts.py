@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
 import tidegate
-from laws.scripts import PROCESSING_TIME, STREAM, Law, check, drawn
-from tidegate.cases.spark import SparkRuns
+from laws.scripts import PROCESSING_TIME, STREAM, Answers, Law, answers_of_spark, check, drawn
+from side_by_side import Results, side_by_side
 from tidegate.plan.stages import IngestRows
 
 if TYPE_CHECKING:
@@ -43,16 +44,27 @@ LAWS = {
 }
 
 
+@pytest.fixture(scope="module")
+def found(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[Results[str, Answers]]:
+    with pytest.MonkeyPatch.context() as patch:
+        # Two segments of waiting rows are enough for a merge, and carried rows are appended to
+        # their log however small it is.
+        patch.setattr("tidegate.engine.step.MERGE_FACTOR", 2)
+        patch.setattr("tidegate.engine.windows.ordered.log.SMALL_ROWS", 0)
+        patch.setattr("tidegate.engine.windows.ordered.log.SMALL_TIMES", 0)
+        with side_by_side(request, spark, "name", answer) as found:
+            yield found
+
+
+def answer(name: str, spark: SparkSession) -> Answers:
+    return answers_of_spark(LAWS[name], spark)
+
+
 @pytest.mark.parametrize("name", LAWS)
 def test_state_and_count_windows_are_those_of_the_oracle(
-    name: str, interpreted: SparkSession, monkeypatch: pytest.MonkeyPatch
+    name: str, found: Results[str, Answers]
 ) -> None:
-    # Two segments of waiting rows are enough for a merge, and carried rows are
-    # appended to its log however small that is.
-    monkeypatch.setattr("tidegate.engine.step.MERGE_FACTOR", 2)
-    monkeypatch.setattr("tidegate.engine.windows.ordered.log.SMALL_ROWS", 0)
-    monkeypatch.setattr("tidegate.engine.windows.ordered.log.SMALL_TIMES", 0)
-    check(LAWS[name], SparkRuns(spark=interpreted).factory())
+    check(LAWS[name], found[name])
 
 
 @pytest.mark.parametrize("name", LAWS)
