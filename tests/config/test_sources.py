@@ -37,7 +37,8 @@ def refusal(read, spark, config):
 
 
 def test_a_stream_has_the_schema_that_it_is_given(spark, folder):
-    stream = read_stream(spark, source(folder, schema="ts TIMESTAMP, n BIGINT"))
+    given = source(folder, schema="ts TIMESTAMP, n BIGINT", options={"header": "true"})
+    stream = read_stream(spark, given)
     assert stream.isStreaming
     assert types(stream) == {"ts": "timestamp", "n": "bigint"}
 

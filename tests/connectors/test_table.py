@@ -14,12 +14,14 @@ from tidegate.api.query import Query
 from tidegate.config import parse_config
 from tidegate.config.model import SideOutputSection
 from tidegate.connectors.sinks import make_sink
+from tidegate.connectors.sources import open_stream
 from tidegate.connectors.table import SINKS, SOURCES, Guarantee, SinkKind, SourceKind
 from tidegate.engine.side_output.records import REASONS
 from tidegate.errors import ConfigError
 from tidegate.metrics.report import Counts
-from tidegate.plan.pipeline import SinkConfig
+from tidegate.plan.pipeline import SinkConfig, SourceConfig
 from tidegate.plan.side_output import KINDS, SideOutputKind
+from tidegate.plan.statement import Relation
 
 PIPELINE = """\
 [pipeline]
@@ -46,6 +48,11 @@ class Toy:
 
     def write(self, frame, epoch):
         frame.count()
+
+
+def toy_stream(*given):
+    """A source that gives back what it is given."""
+    return given
 
 
 def undocumented(page: str, heading: str, rows: dict[str, list[str]]) -> list[str]:
@@ -122,7 +129,10 @@ def test_a_row_is_all_that_a_new_sink_needs(monkeypatch):
 
 def test_a_row_is_all_that_a_new_source_needs(monkeypatch):
     assert "there is no such format" in refusal("console", source="kafkaa")
-    monkeypatch.setitem(SOURCES, "kafkaa", SourceKind(has_path=True))
+    kind = SourceKind(build=f"{__name__}:toy_stream", has_path=True)
+    monkeypatch.setitem(SOURCES, "kafkaa", kind)
+    source = SourceConfig(name="r", format="kafkaa", relation=Relation(name="r", columns=None))
+    assert open_stream("session", source, "policy") == ("session", source, "policy")
     assert "path is missing, and format kafkaa needs one" in refusal("console", source="kafkaa")
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.api.arguments import each_once
 from tidegate.errors import ConfigError
+from tidegate.plan.columns import MALFORMED
 from tidegate.plan.schema import parse_schema
 from tidegate.plan.statement import Column, Relation
 
@@ -45,7 +46,10 @@ class Given:
             ConfigError: a schema cannot be read.
         """
         return [
-            *(Relation(name=n, columns=_columns(n, v)) for n, v in self.streams.items()),
+            *(
+                Relation(name=n, columns=_columns(n, v), malformed=_tells_malformed(v))
+                for n, v in self.streams.items()
+            ),
             *(
                 Relation(name=n, columns=_columns(n, v), streaming=False)
                 for n, v in self.tables.items()
@@ -100,11 +104,16 @@ def frame_of_ddl(spark: SparkSession, name: str, ddl: str) -> DataFrame:
         ) from None
 
 
+def _tells_malformed(value: DataFrame | str) -> bool:
+    return not isinstance(value, str) and MALFORMED in value.columns
+
+
 def _columns(name: str, value: DataFrame | str) -> tuple[Column, ...]:
     if not isinstance(value, str):
         return tuple(
             Column(name=field.name, type=field.dataType.simpleString().upper())
             for field in value.schema.fields
+            if field.name != MALFORMED
         )
     try:
         return parse_schema(value)

@@ -17,10 +17,11 @@ from tidegate.cli.signals import Signals
 from tidegate.config import check_places
 from tidegate.connectors.protocol import Sink
 from tidegate.connectors.sinks import make_sink
-from tidegate.connectors.sources import read_stream, read_table
+from tidegate.connectors.sources import open_stream, read_table
 from tidegate.engine.stream import Run
 from tidegate.errors import ConfigError, ExecutionError, TidegateError
 from tidegate.plan.pipeline import PipelineConfig, TransformConfig
+from tidegate.plan.settings import ErrorPolicy
 from tidegate.plan.side_output import KINDS
 from tidegate.spark.session import local_session
 
@@ -83,8 +84,10 @@ def _start(
     once: bool,
 ) -> Run:
     used = plan_transform(config, transform).compiled.bound
-    stream = _open(spark, config, used.source.name)
-    tables = {table.name: _open(spark, config, table.name) for table in used.tables}
+    policy = transform.settings.error_policy
+    names = [relation.name for relation in (used.source, *used.tables)]
+    stream, *others = (_open(spark, config, name, policy) for name in names)
+    tables = dict(zip(names[1:], others, strict=True))
     try:
         query = sql(
             transform.sql,
@@ -106,10 +109,12 @@ def _start(
         raise in_file(error, config, transform) from None
 
 
-def _open(spark: SparkSession, config: PipelineConfig, name: str) -> DataFrame:
+def _open(spark: SparkSession, config: PipelineConfig, name: str, policy: ErrorPolicy) -> DataFrame:
     source = config.sources[name]
     try:
-        return read_stream(spark, source) if source.streaming else read_table(spark, source)
+        if source.streaming:
+            return open_stream(spark, source, policy)
+        return read_table(spark, source)
     except ConfigError as error:
         raise at_source(error, config, source) from None
 

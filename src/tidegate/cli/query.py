@@ -26,10 +26,13 @@ COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".snappy")
     multiple=True,
     required=True,
     metavar="[NAME=]PATH",
-    help="The files of a stream or table; the first in FROM needs no name.",
+    help="Files of a stream or table, more than once for several; the first in FROM needs no name.",
 )
 @click.option("--format", "file_format", type=click.Choice(sorted(set(ENDINGS.values()))))
 @click.option("--schema", "schemas", multiple=True, metavar="[NAME=]DDL", help="Its columns.")
+@click.option(
+    "--option", "options", multiple=True, metavar="KEY=VALUE", help="An option of Spark's reader."
+)
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting.")
 @click.option("--output", type=click.Choice(["table", "csv", "json"]), default="table")
 @click.option(
@@ -43,6 +46,7 @@ def sql(
     inputs: tuple[str, ...],
     file_format: str | None,
     schemas: tuple[str, ...],
+    options: tuple[str, ...],
     settings: tuple[str, ...],
     output: str,
     rows: int,
@@ -55,6 +59,7 @@ def sql(
         inputs=inputs,
         file_format=file_format,
         schemas=schemas,
+        options=options,
         settings=settings,
     )
     run_batch(batch, output=output, most_rows=rows)

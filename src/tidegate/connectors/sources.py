@@ -4,86 +4,148 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
+from importlib import import_module
+from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from tidegate.connectors.places import WILDCARDS, is_pattern
+from tidegate.connectors.table import SOURCES, SourceKind
+from tidegate.connectors.text_files import read_text
 from tidegate.errors import ConfigError
 from tidegate.names import in_backticks
+from tidegate.paths import local_path
+from tidegate.plan.columns import MALFORMED
 from tidegate.plan.pipeline import SourceConfig
-
-# Formats whose streams need a schema; other formats bring their own.
-INFERRED_FORMATS = ("csv", "json", "parquet", "orc")
+from tidegate.plan.settings import ErrorPolicy
+from tidegate.spark.statements import empty_frame
 
 _CONDITION = re.compile(r"\[([A-Z_.]+)\] ([^\n]*)")
-_WILDCARDS = "*?[{"
 _log = logging.getLogger(__name__)
 
 
-def read_stream(spark: SparkSession, source: SourceConfig) -> DataFrame:
+def open_stream(spark: SparkSession, source: SourceConfig, policy: ErrorPolicy) -> DataFrame:
+    """Return a stream by the builder that the table of sources names; the rest is Spark's to read.
+
+    Raises:
+        ConfigError: as ``read_stream``.
+    """
+    module, _, function = SOURCES.get(source.format, SourceKind()).build.partition(":")
+    build: Callable[..., DataFrame] = getattr(import_module(module), function)
+    return build(spark, source, policy)
+
+
+def read_stream(
+    spark: SparkSession, source: SourceConfig, policy: ErrorPolicy = ErrorPolicy.NULL
+) -> DataFrame:
     """Return a stream. Files without a schema get the one that a batch read of them finds.
 
+    Args:
+        spark: the session.
+        source: the source.
+        policy: what becomes of records of text files that cannot be read whole.
+
     Raises:
-        ConfigError: the path is not there, the schema is wrong, or Spark lacks the format.
+        ConfigError: the path is not there, the schema is wrong, the files do not fit the options,
+            or Spark lacks the format.
     """
-    _check_path(source)
-    with _spark_errors(source):
-        reader = spark.readStream.format(source.format).options(**source.options)
+
+    def load(schema: StructType | None, options: Mapping[str, str]) -> DataFrame:
+        reader = spark.readStream.format(source.format).options(**options)
         if source.max_files_per_trigger is not None:
             reader = reader.option("maxFilesPerTrigger", source.max_files_per_trigger)
-        schema = source.schema
-        if schema is not None:
-            reader = reader.schema(schema)
-        elif source.format in INFERRED_FORMATS:
-            reader = reader.schema(_infer(spark, source))
-        return reader.load(source.path) if source.path else reader.load()
+        reader = reader if schema is None else reader.schema(schema)
+        return reader.load(path) if path else reader.load()
+
+    with _spark_errors(source):
+        path = _readable(spark, source)
+        kind = SOURCES.get(source.format)
+        if kind is not None and kind.text and path:
+            frame = read_text(spark, source, path, load, policy)
+        elif source.schema is not None:
+            return load(empty_frame(spark, source.schema).schema, source.options)
+        elif kind is not None and kind.infers and path:
+            found = spark.read.format(source.format).options(**source.options).load(path)
+            frame = load(found.schema, source.options)
+        else:
+            return load(None, source.options)
+        if source.schema is None:
+            columns = ", ".join(
+                f"{in_backticks(f.name)} {f.dataType.simpleString()}"
+                for f in frame.schema.fields
+                if f.name != MALFORMED
+            )
+            _log.info("%s: schema found in the files: %s", source.place, columns)
+        return frame
 
 
-def read_table(spark: SparkSession, source: SourceConfig) -> DataFrame:
+def read_table(
+    spark: SparkSession, source: SourceConfig, policy: ErrorPolicy = ErrorPolicy.NULL
+) -> DataFrame:
     """Return a static table, or the rows that a stream's files hold now.
 
+    Args:
+        spark: the session.
+        source: the source.
+        policy: what becomes of records of text files that cannot be read whole.
+
     Raises:
-        ConfigError: the path is not there, the schema is wrong, or Spark lacks the format.
+        ConfigError: as ``read_stream``.
     """
-    _check_path(source)
+
+    def load(schema: StructType | None, options: Mapping[str, str]) -> DataFrame:
+        reader = spark.read.format(source.format).options(**options)
+        reader = reader if schema is None else reader.schema(schema)
+        return reader.load(path) if path else reader.load()
+
     with _spark_errors(source):
-        reader = spark.read.format(source.format).options(**source.options)
-        if source.schema is not None:
-            reader = reader.schema(source.schema)
-        elif source.format == "csv" and "inferSchema" not in source.options:
-            reader = reader.option("inferSchema", True)
-        return reader.load(source.path) if source.path else reader.load()
+        path = _readable(spark, source)
+        kind = SOURCES.get(source.format)
+        if kind is not None and kind.text and path:
+            return read_text(spark, source, path, load, policy)
+        schema = None if source.schema is None else empty_frame(spark, source.schema).schema
+        return load(schema, source.options)
 
 
-def _infer(spark: SparkSession, source: SourceConfig) -> StructType:
-    schema = read_table(spark, source).schema
-    columns = ", ".join(
-        f"{in_backticks(f.name)} {f.dataType.simpleString()}" for f in schema.fields
-    )
-    _log.info("%s: schema found in the files: %s", place(source), columns)
-    return schema
+def _readable(spark: SparkSession, source: SourceConfig) -> str | None:
+    """Return the path of a source as Spark's readers take it.
+
+    They take every path for a pattern. One that is there as it is written goes first, so its
+    wildcards are escaped.
+
+    Raises:
+        ConfigError: a local path is not there; Spark says so only in the first batch, or never.
+    """
+    path = source.path
+    if path is None or not any(character in path for character in WILDCARDS):
+        _check_path(source)
+        return path
+    if not is_pattern(path) or (local_path(path) is None and _exists(spark, path)):
+        return _SPECIAL.sub(r"\\\g<0>", path)
+    return path
 
 
-def place(source: SourceConfig) -> str:
-    """Return how messages name a source."""
-    return f"{'sources' if source.streaming else 'tables'}.{source.name}"
+# What patterns of Hadoop take for something else than itself.
+_SPECIAL = re.compile(r"[\\{}\[\]*?]")
+
+
+def _exists(spark: SparkSession, path: str) -> bool:
+    jvm: Any = spark._jvm
+    there = jvm.org.apache.hadoop.fs.Path(path)
+    conf = spark._jsparkSession.sessionState().newHadoopConf()
+    return bool(there.getFileSystem(conf).exists(there))
 
 
 def _check_path(source: SourceConfig) -> None:
-    """Refuse a local path that is not there; Spark says so only in the first batch, or never."""
-    if source.path is None:
-        return
-    local = source.path.removeprefix("file://")
-    if ":" in local.partition("/")[0]:
-        return  # another file system
-    if not any(character in local for character in _WILDCARDS) and not Path(local).exists():
+    local = None if source.path is None else local_path(source.path)
+    if local is not None and not local.exists():
         raise ConfigError(
-            f'{place(source)}: path = "{source.path}": there is no such file or folder\n\n'
+            f'{source.place}: path = "{source.path}": there is no such file or folder\n\n'
             "Make the folder, or correct the path; it is from the folder of the pipeline file on."
         )
 
@@ -102,8 +164,42 @@ def _spark_errors(source: SourceConfig) -> Iterator[None]:
         for start, better in _MENDS.items():
             if condition.startswith(start):
                 mend = better
-        raise ConfigError(f"{place(source)}: Spark cannot read it: {said}\n\n{mend}") from error
+        if "TIMESTAMP(NANOS" in str(error):
+            mend = (
+                "Write the files with timestamps in microseconds, or set "
+                "spark.sql.legacy.parquet.nanosAsLong = true: the column is then a BIGINT, and "
+                'event_time_unit = "ns" reads it.'
+            )
+        kind = SOURCES.get(source.format)
+        if kind is not None and kind.jar and condition == "DATA_SOURCE_NOT_FOUND":
+            mend = f'Name its package in [pipeline]: spark.jars.packages = "{kind.jar}:VERSION".'
+        raise ConfigError(f"{source.place}: Spark cannot read it: {said}\n\n{mend}") from error
 
+
+@contextmanager
+def telling_headers() -> Iterator[None]:
+    """Tell Spark's error about a CSV file with another header than the first one as ours.
+
+    Raises:
+        ConfigError: the header of a file differs.
+    """
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        found = _OTHER_HEADER.search(str(error))
+        if found is None:
+            raise
+        header, expected, file = found.groups()
+        raise ConfigError(
+            f"{file}: the header is {header}, and that of the first file {expected}\n\n"
+            "Give all files the same columns in the same order."
+        ) from error
+
+
+_OTHER_HEADER = re.compile(
+    r"CSV header does not conform to the schema\.\s+Header: ([^\n]*)\n Schema: ([^\n]*)\n"
+    r"(?:[^\n]*\n)?\s*CSV file: ([^\n]*)"
+)
 
 _MENDS = {
     "DATA_SOURCE_NOT_FOUND": "Correct the format, or name its package in [pipeline]: "

@@ -50,8 +50,8 @@ class SourceKind:
     """What ``[sources.NAME]`` may say of a format, and what the source does.
 
     Attributes:
-        build: ``module:function``; the function makes the stream of a session and a
-            ``SourceConfig``.
+        build: ``module:function``; the function makes the stream of a session, a ``SourceConfig``
+            and an ``ErrorPolicy``.
         has_path: whether ``path`` is needed.
         infers: whether columns are found in the files when there is no ``schema``.
         text: whether values are text, so that one may not be of its column's type.

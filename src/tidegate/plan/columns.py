@@ -4,6 +4,9 @@ Names that two modules share are here; a column of a single operator is named in
 The functions at the end make numbered names (``_k0``, ``_k1`` ..).
 """
 
+# A source's row: STRING, the text of a record that could not be read whole, else NULL.
+MALFORMED = "_tidegate_malformed"
+
 # A prepared row (``engine/rows/prepare.py``).
 TIME = "_t"  # BIGINT, its event time in microseconds; NULL if it has none
 OWN_TIME = "_own_t"  # BIGINT, its own event time, if TIME can be a fallback

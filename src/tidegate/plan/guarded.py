@@ -18,6 +18,9 @@ INVALID_INDEX = "invalid_index"
 OVERFLOW = "overflow"
 RAISED = "raised"
 
+# The reason of a row whose record could not be read whole: no expression failed on it.
+MALFORMED_RECORD = "malformed_record"
+
 ROW_ERROR_REASONS = {
     DIVISION_BY_ZERO: "a divisor is 0",
     INVALID_ARGUMENT: "a function cannot work with the value it is given",
@@ -73,6 +76,16 @@ def first_error(guards: Iterable[Guarded], where: Guarded | None = None) -> str 
 
 def _coalesced(errors: list[str]) -> str | None:
     return errors[0] if len(errors) == 1 else f"coalesce({', '.join(errors)})" if errors else None
+
+
+def malformed_error(text: str) -> str:
+    """Return the text that gives the error of a malformed record by the column of its text."""
+    return f"concat('{MALFORMED_RECORD}{_SEPARATOR}', {text})"
+
+
+def is_malformed(error: str) -> str:
+    """Return the condition under which an error is that of a malformed record."""
+    return f"startswith({error}, '{MALFORMED_RECORD}{_SEPARATOR}')"
 
 
 def reason_sql(error: str) -> str:

@@ -63,6 +63,11 @@ class Prepare:
         return self.columns.get(PASS)
 
     @property
+    def tells_malformed(self) -> bool:
+        """Whether FROM has the column ``MALFORMED``; a query in it does not hand it on."""
+        return self.source.malformed and not self.from_clause.has_queries
+
+    @property
     def derives(self) -> bool:
         """Whether FROM does more than name the stream."""
         return bool(self.tables) or not self.from_clause.is_only(self.source.name)

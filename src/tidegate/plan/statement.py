@@ -12,6 +12,7 @@ computed for each row use the source's columns; those computed for each window u
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from tidegate.errors import Span
@@ -64,6 +65,9 @@ class WatermarkClause:
     span: Span
 
 
+_SUBQUERY = re.compile(r"\(\s*(SELECT|WITH|FROM|TABLE|VALUES)\b", re.IGNORECASE)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class From:
     """WITH ('' if there is none) and FROM with its joins, as Spark SQL text."""
@@ -85,6 +89,11 @@ class From:
     def hides_sources(self) -> bool:
         """Whether WITH or a subquery hides the sources' own columns."""
         return bool(self.ctes) or self.relation.lstrip().startswith("(")
+
+    @property
+    def has_queries(self) -> bool:
+        """Whether there is a query in it, which gives only the columns that it selects."""
+        return bool(self.ctes) or _SUBQUERY.search(self.relation) is not None
 
     @property
     def is_derived(self) -> bool:
@@ -136,11 +145,18 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relation:
-    """A stream or static table that statements can use; ``columns`` is None if not known yet."""
+    """A stream or static table that statements can use.
+
+    Attributes:
+        columns: its columns; None if they are not known yet.
+        malformed: whether its rows have the hidden column ``MALFORMED``, which is not in
+            ``columns``.
+    """
 
     name: str
     columns: tuple[Column, ...] | None
     streaming: bool = True
+    malformed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,11 +28,12 @@ from uuid import uuid4
 from pyspark.sql import DataFrame
 
 from tidegate.engine.windows.panes.grid import PaneGrid
-from tidegate.names import in_backticks
+from tidegate.names import in_backticks, quoted
 from tidegate.plan.columns import (
     EMIT,
     ERROR,
     FATE,
+    MALFORMED,
     OPEN,
     ORDER,
     OWN_TIME,
@@ -43,10 +44,10 @@ from tidegate.plan.columns import (
     TIME,
     WHEN,
 )
-from tidegate.plan.guarded import Guarded, first_error
+from tidegate.plan.guarded import Guarded, first_error, is_malformed, malformed_error
 from tidegate.plan.physical import PhysicalPlan
 from tidegate.plan.settings import ErrorPolicy, TimeMode
-from tidegate.plan.stages import Ingest
+from tidegate.plan.stages import Ingest, Prepare
 from tidegate.spark.statements import ROW_NUMBER, by_reference, over
 from tidegate.time import floor_to
 
@@ -98,10 +99,14 @@ def prepare(
     columns = [f"{sql} AS {name}" for name, sql in guarded_columns(plan).items()]
     stage = plan.prepare
     if keep_rows:
-        columns.append(f"struct({stage.original_row}) AS {ROW}")
+        columns.append(f"struct({_original_row(stage)}) AS {ROW}")
     views = {name: f"_tidegate_{uuid4().hex}" for name in sources}
+    # A query in FROM must not meet the hidden column.
+    hides = stage.source.malformed and not stage.tells_malformed
+    kept = {stage.source.name: _own_columns(stage, "")} if hides else {}
     named = ", ".join(
-        f"{in_backticks(name)} AS (SELECT * FROM {view})" for name, view in views.items()
+        f"{in_backticks(name)} AS (SELECT {kept.get(name, '*')} FROM {view})"
+        for name, view in views.items()
     )
     from_clause = stage.safe_from or stage.from_clause
     ctes, relation = from_clause.ctes, from_clause.relation
@@ -116,6 +121,19 @@ def prepare(
     finally:
         for view in views.values():
             spark.catalog.dropTempView(view)
+
+
+def _original_row(stage: Prepare) -> str:
+    """The columns of the stream's row, without the hidden one."""
+    if not stage.tells_malformed:
+        return stage.original_row
+    return _own_columns(stage, stage.original_row.removesuffix("*"))
+
+
+def _own_columns(stage: Prepare, prefix: str) -> str:
+    columns = stage.source.columns
+    assert columns is not None, "a stream with the hidden column is a DataFrame"
+    return ", ".join(f"{prefix}{quoted(column.name)}" for column in columns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,17 +159,22 @@ def guarded_columns(plan: PhysicalPlan) -> dict[str, str]:
     safe = {name: guards[name].safe if name in guards else sql for name, sql in columns.items()}
     if not has_row_errors(plan):
         return safe
+    # A malformed record comes before WHERE, which would remove a row whose value is NULL for it.
+    malformed = malformed_error(MALFORMED) if plan.prepare.tells_malformed else None
     where = Guarded(safe=columns[PASS]) if PASS in columns else None
     # An event time that fails is none, which is an error of its own.
     others = [each for name, each in guards.items() if name not in (PASS, TIME, OWN_TIME)]
     error = first_error(others, guards.get(PASS, where))
-    assert error is not None, "a guard is kept only for what can fail"
-    return {**safe, ERROR: error}
+    found = [each for each in (malformed, error) if each is not None]
+    assert found, "a guard is kept only for what can fail"
+    return {**safe, ERROR: found[0] if len(found) == 1 else f"coalesce({', '.join(found)})"}
 
 
 def has_row_errors(plan: PhysicalPlan) -> bool:
-    """Whether an expression can fail on a row, and the row is then handed over as an error."""
-    return plan.side_output.error_policy is ErrorPolicy.SIDE_OUTPUT and any(
+    """Whether a row can be malformed or fail an expression, and is then an error."""
+    if plan.side_output.error_policy is not ErrorPolicy.SIDE_OUTPUT:
+        return False
+    return plan.prepare.tells_malformed or any(
         each.error is not None and name not in (TIME, OWN_TIME)
         for name, each in plan.prepare.guards.items()
     )
@@ -261,6 +284,7 @@ def fate_case(
     out_of_range = f"{TIME} < {LEAST_TIME_US}L OR {TIME} > {GREATEST_TIME_US}L"
     branches: list[tuple[str | None, Fate]] = [
         (TICK, Fate.TICK) if plan.needs_ticks else (None, Fate.TICK),
+        (_malformed(plan), Fate.ROW_ERROR),
         (f"{TIME} IS NULL", Fate.NULL_EVENT_TIME),
         (_in_the_future(plan, start), Fate.FUTURE_EVENT_TIME),
         (out_of_range, Fate.EVENT_TIME_OUT_OF_RANGE),
@@ -271,6 +295,13 @@ def fate_case(
     ]
     cases = " ".join(f"WHEN {when} THEN {fate.value}" for when, fate in branches if when)
     return f"CASE {cases} ELSE {Fate.ACCUMULATED.value} END"
+
+
+def _malformed(plan: PhysicalPlan) -> str | None:
+    """The condition under which a row has no event time because its record is malformed."""
+    if not (plan.prepare.tells_malformed and has_row_errors(plan)):
+        return None
+    return f"{TIME} IS NULL AND {is_malformed(ERROR)}"
 
 
 def _in_the_future(plan: PhysicalPlan, start: BatchStart) -> str | None:

@@ -1,0 +1,162 @@
+"""A look at text files on this machine before Spark reads them: encoding and line breaks.
+
+Spark replaces bytes that it cannot decode and cuts records at every line break, and says nothing.
+Only the first part of the first files is looked at.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from glob import glob
+from itertools import islice
+from pathlib import Path
+from typing import TypeAlias
+
+from tidegate.connectors.places import is_pattern
+from tidegate.errors import ConfigError
+from tidegate.paths import local_path
+
+# From the name and the value of an option to the words with which the user sets it.
+Advice: TypeAlias = "Callable[[str, str], str]"
+
+_HIDDEN = ("_", ".")
+_TEXT_SUFFIXES = ("", ".gz", ".csv", ".json", ".jsonl", ".ndjson", ".tsv", ".txt")
+
+MOST_FILES = 20
+MOST_BYTES = 1 << 20
+
+# The marks at the start of a file in an encoding that Spark does not recognize by itself.
+_MARKS = (
+    (b"\xff\xfe\x00\x00", "UTF-32"),
+    (b"\x00\x00\xfe\xff", "UTF-32"),
+    (b"\xff\xfe", "UTF-16"),
+    (b"\xfe\xff", "UTF-16"),
+)
+_WIDE = tuple(mark for mark, _ in _MARKS)
+_UTF8_MARK = b"\xef\xbb\xbf"
+
+
+def check_samples(file_format: str, path: str, options: Mapping[str, str], advise: Advice) -> None:
+    """Refuse text files that Spark would read wrong; those it cannot find are not looked at.
+
+    Args:
+        file_format: csv or json.
+        path: a file, a folder or a pattern.
+        options: options of Spark's reader, by names in small letters.
+        advise: how the user writes an option.
+
+    Raises:
+        ConfigError: the encoding or the line breaks need an option.
+    """
+    encoded = bool(options.keys() & {"encoding", "charset"})
+    one_line = options.get("multiline", "false").lower() != "true"
+    for file in _files(path):
+        sample = _start_of(file)
+        if not encoded or (one_line and sample.startswith(_WIDE)):
+            _check_encoding(file, sample, advise)
+        if not one_line:
+            continue
+        text = sample.removeprefix(_UTF8_MARK).decode("utf-8", "replace")
+        if file_format == "csv" and len(_separator(options)) == 1:
+            _check_csv(file, text, options, advise)
+        if file_format == "json" and len(sample) < MOST_BYTES:
+            _check_json(file, text, advise)
+
+
+def _files(path: str) -> Iterator[Path]:
+    """Yield the first text files of a path that is on this machine."""
+    local = local_path(path)
+    if local is None:
+        return
+    roots = sorted(glob(str(local))) if is_pattern(path) else [str(local)]
+    every = (file for root in roots for file in _below(Path(root)))
+    yield from islice((file for file in every if file.suffix in _TEXT_SUFFIXES), MOST_FILES)
+
+
+def _below(root: Path) -> Iterator[Path]:
+    """Yield a file itself, or the files in a folder that Spark would read."""
+    if root.is_file():
+        yield root
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(name for name in folders if not name.startswith(_HIDDEN))
+        yield from (Path(folder, name) for name in sorted(names) if not name.startswith(_HIDDEN))
+
+
+def _start_of(file: Path) -> bytes:
+    try:
+        opened = gzip.open(file) if file.suffix == ".gz" else file.open("rb")
+        with opened as stream:
+            return stream.read(MOST_BYTES)
+    except (OSError, EOFError):
+        return b""  # Spark says better what is wrong
+
+
+def _check_encoding(file: Path, sample: bytes, advise: Advice) -> None:
+    for mark, encoding in _MARKS:
+        if sample.startswith(mark):
+            # Spark finds line breaks by the byte, so lines have to be left to its parser.
+            raise ConfigError(
+                f"{file} is in {encoding}, by its first bytes\n\nMake it UTF-8, or, for CSV, add "
+                f"{advise('encoding', encoding)} and {advise('multiLine', 'true')}."
+            )
+    try:
+        sample.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if error.start >= len(sample) - 4 and len(sample) == MOST_BYTES:
+            return  # a character is cut at the end of the sample
+        line = sample.count(b"\n", 0, error.start) + 1
+        raise ConfigError(
+            f"{file}, line {line}: byte 0x{sample[error.start]:02x} is not UTF-8\n\n"
+            f"Name the encoding that the file is in, e.g. {advise('encoding', 'ISO-8859-1')}."
+        ) from None
+
+
+def _separator(options: Mapping[str, str]) -> str:
+    return options.get("sep", options.get("delimiter", ","))
+
+
+def _check_csv(file: Path, text: str, options: Mapping[str, str], advise: Advice) -> None:
+    """Refuse a quoted value that goes on over the end of a line."""
+    quote = options.get("quote", '"')
+    if len(quote) != 1 or quote == "\0":
+        return
+    # A field longer than the limit is no sign of anything.
+    reader = csv.reader(
+        io.StringIO(text, newline=""), delimiter=_separator(options), quotechar=quote
+    )
+    before = 0
+    try:
+        for record in reader:
+            if any("\n" in value or "\r" in value for value in record):
+                raise ConfigError(
+                    f"{file}, line {before + 1}: a quoted value goes on in the next line\n\n"
+                    f"Add {advise('multiLine', 'true')}, or name another quote if this is an "
+                    "ordinary character."
+                )
+            before = reader.line_num
+    except csv.Error:
+        return
+
+
+def _check_json(file: Path, text: str, advise: Advice) -> None:
+    """Refuse a document over several lines; Spark reads a record a line."""
+    first = text.lstrip().partition("\n")[0].strip()
+    if not first or _is_json(first) or not _is_json(text):
+        return
+    raise ConfigError(
+        f"{file} is one JSON document over several lines, and a record a line is expected\n\n"
+        f"Add {advise('multiLine', 'true')}."
+    )
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,139 @@
+"""CSV and JSON: values are text, so that one may not be of its column's type.
+
+Spark reads such a value as NULL, without a word. Here a record that cannot be read whole is told
+apart: a hidden column holds its text, and the engine makes an error row of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pyspark.errors import AnalysisException
+from pyspark.sql.types import StringType, StructField, StructType
+
+from tidegate.connectors.headers import Header, columns_in_file
+from tidegate.connectors.samples import check_samples
+from tidegate.errors import ConfigError
+from tidegate.names import quoted
+from tidegate.plan.columns import MALFORMED
+from tidegate.plan.settings import ErrorPolicy
+from tidegate.spark.statements import empty_frame
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tidegate.plan.pipeline import SourceConfig
+
+# How a source is read: the columns in the files and the options of Spark's reader to the frame.
+Load = Callable[[StructType, dict[str, str]], "DataFrame"]
+
+
+def read_text(
+    spark: SparkSession, source: SourceConfig, path: str, load: Load, policy: ErrorPolicy
+) -> DataFrame:
+    """Return the rows of CSV or JSON files.
+
+    Args:
+        spark: the session.
+        source: the source.
+        path: its path as Spark takes it.
+        load: reads the files, as a stream or as a table.
+        policy: what becomes of a record that cannot be read whole. With ``side_output`` the frame
+            has one more column, ``MALFORMED``: its text, NULL for other records.
+
+    Raises:
+        ConfigError: the files do not fit the options or the schema.
+    """
+    options = _options(source, policy)
+    lower = {name.lower(): value for name, value in options.items()}
+    assert source.path is not None, "checked with the configuration: files have a path"
+    check_samples(source.format, source.path, lower, source.advise)
+    wanted = _wanted(spark, source, path, options)
+    in_file = wanted
+    # With ``enforceSchema`` the user says whether values go by position.
+    if source.format == "csv" and "enforceschema" not in lower:
+        if source.schema is not None:
+            in_file = _in_order_of_header(spark, source, path, wanted)
+        if lower.get("header", "false").lower() == "true":
+            # Spark stops at a file whose header has not these columns in this order.
+            options["enforceSchema"] = "false"
+    if options.get("columnNameOfCorruptRecord") != MALFORMED:
+        frame = load(in_file, options)
+        return frame if in_file is wanted else frame.selectExpr(*map(quoted, wanted.names))
+    told = StructType([*in_file.fields, StructField(MALFORMED, StringType())])
+    frame = load(told, options)
+    return frame.selectExpr(*map(quoted, wanted.names), f"{_malformed(in_file)} AS {MALFORMED}")
+
+
+def _options(source: SourceConfig, policy: ErrorPolicy) -> dict[str, str]:
+    """Return the options of Spark's reader; what the user gives goes before ours."""
+    ours: dict[str, str] = {}
+    given = {name.lower() for name in source.options}
+    if source.format == "csv" and not given & {"escape", "quote"}:
+        # As RFC 4180 has it: a quote in a quoted value is written twice.
+        ours["escape"] = '"'
+    if not given & {"mode", "columnnameofcorruptrecord"}:
+        if policy is ErrorPolicy.FAIL:
+            ours["mode"] = "FAILFAST"
+        if policy is ErrorPolicy.SIDE_OUTPUT:
+            ours["columnNameOfCorruptRecord"] = MALFORMED
+    return {**ours, **source.options}
+
+
+def _wanted(
+    spark: SparkSession, source: SourceConfig, path: str, options: dict[str, str]
+) -> StructType:
+    """Return the columns of the source: of its schema, or as they are found in the files."""
+    if source.schema is not None:
+        return empty_frame(spark, source.schema).schema
+    reader = spark.read.format(source.format).options(**{"inferSchema": "true", **options})
+    found = reader.load(path).schema
+    columns = [field for field in found if field.name not in (MALFORMED, "_corrupt_record")]
+    if not columns:
+        raise ConfigError(
+            f"{source.place}: no record of it can be read as {source.format}\n\n"
+            "Correct the format, or give a schema and options that fit the files."
+        )
+    return StructType(columns)
+
+
+def _in_order_of_header(
+    spark: SparkSession, source: SourceConfig, path: str, wanted: StructType
+) -> StructType:
+    """Return the columns in the order of the files, each of its type; further ones are STRING."""
+    options = {name: value for name, value in source.options.items() if name.lower() != "header"}
+    given = {name.lower(): value for name, value in source.options.items()}
+    if not given.keys() & {"escape", "quote"}:
+        options["escape"] = '"'
+    try:
+        first = spark.read.format("csv").options(**options, header="false").load(path).head()
+    except AnalysisException:
+        return wanted  # there is no file yet
+    if first is None:
+        return wanted
+    header = Header(
+        first=["" if value is None else value for value in first],
+        is_header=given.get("header", "false").lower() == "true",
+        of=source.place,
+        advise=source.advise,
+    )
+    names = columns_in_file(header, wanted.names)
+    if names == wanted.names:
+        return wanted
+    return StructType(
+        [
+            wanted[name] if name in wanted.names else StructField(name, StringType())
+            for name in names
+        ]
+    )
+
+
+def _malformed(in_file: StructType) -> str:
+    """The text of a record that cannot be read whole.
+
+    Spark reads only the columns that are used, and tells the record malformed only by these. So the
+    text names all of them, in a condition that always holds and is looked at for few rows.
+    """
+    nulls = " + ".join(f"CAST({quoted(name)} IS NULL AS INT)" for name in in_file.names)
+    return f"CASE WHEN {MALFORMED} IS NOT NULL AND {nulls} >= 0 THEN {MALFORMED} END"
