@@ -115,6 +115,21 @@ def test_a_side_sink_that_cannot_hold_the_records_is_refused_at_the_start(stream
     assert not (tmp_path / "c").exists()
 
 
+def test_a_query_that_starts_again_keeps_its_folder_and_a_new_checkpoint_is_refused(
+    stream, tmp_path
+):
+    query = tidegate.sql(SQL, r=stream)
+    for _ in range(2):
+        run = query.start(sink=tmp_path / "out", checkpoint=tmp_path / "c", once=True)
+        run.await_termination()
+        run.drain()
+    assert (tmp_path / "out" / OWNER_FILE).exists()
+    with pytest.raises(ConfigError) as refused:
+        query.start(sink=tmp_path / "out", checkpoint=tmp_path / "other")
+    assert f"its owner is checkpoint {tmp_path}/c (id " in str(refused.value)
+    assert not (tmp_path / "other").exists()
+
+
 def test_a_folder_of_another_query_is_refused_at_the_start(stream, tmp_path):
     other = Owner(id="b2", checkpoint="/checkpoints/other")
     take(LocalFolder(tmp_path / "out"), "out", other, None)

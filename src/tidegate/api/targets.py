@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,6 +13,9 @@ from tidegate.connectors.places import Place, Role, clashes
 from tidegate.errors import ConfigError
 from tidegate.spark.folders import open_folder
 from tidegate.spark.inputs import folders_of
+from tidegate.state.hadoop_files import HadoopFiles
+from tidegate.state.manifest_log import numbers
+from tidegate.state.writers import claimed_id
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,13 +44,17 @@ def checked_targets(
     _refuse_flat(sinks)
     _refuse_shared(sinks)
     _refuse_meeting(sinks, checkpoint, inputs)
-    checkpoint_id = _checkpoint_id(spark, checkpoint)
+    files = HadoopFiles(spark, f"{checkpoint.rstrip('/')}/tidegate")
+    checkpoint_id = claimed_id(files)
+    # A checkpoint with state and no claim gets its id, and takes its folders, when it starts.
+    is_known = checkpoint_id is not None or not numbers(files, "manifests")
     owned: dict[str, Sink] = {}
     for argument, sink in sinks.items():
         # Equal sinks become one, since kinds of side output that share a sink are written at once.
         same = next((each for each in owned.values() if each == sink), None)
         if same is None and isinstance(sink, FileSink):
-            check_owner(open_folder(spark, str(sink.path)), str(sink.path), checkpoint_id)
+            if is_known:
+                check_owner(open_folder(spark, str(sink.path)), str(sink.path), checkpoint_id)
             same = replace(sink, checkpoint=checkpoint)
         owned[argument] = sink if same is None else same
     return owned
@@ -91,9 +97,3 @@ def _refuse_meeting(
             seen += [] if argument == "sink" else [sink]
     for clash in clashes(places):
         raise ConfigError(f"{clash.what}\n\n{clash.mend}")
-
-
-def _checkpoint_id(spark: SparkSession, checkpoint: str) -> str | None:
-    """Return the id that Spark gave a checkpoint; None: it is new."""
-    text = open_folder(spark, checkpoint).read("metadata")
-    return None if text is None else str(json.loads(text)["id"])

@@ -172,7 +172,10 @@ def _spark_errors(source: SourceConfig) -> Iterator[None]:
             )
         kind = SOURCES.get(source.format)
         if kind is not None and kind.jar and condition == "DATA_SOURCE_NOT_FOUND":
-            mend = f'Name its package in [pipeline]: spark.jars.packages = "{kind.jar}:VERSION".'
+            mend = (
+                "Correct the format, or name its package in [pipeline]: "
+                f'spark.jars.packages = "{kind.jar}:VERSION".'
+            )
         raise ConfigError(f"{source.place}: Spark cannot read it: {said}\n\n{mend}") from error
 
 

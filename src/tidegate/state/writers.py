@@ -79,6 +79,16 @@ def claim(files: Files, newest: Manifest | None) -> Claim:
         ) from error
 
 
+def claimed_id(files: Files) -> str | None:
+    """Return the id of a checkpoint; None: no process has claimed it yet.
+
+    Raises:
+        OSError, StateError: the last claim cannot be read.
+    """
+    terms = numbers(files, FOLDER)
+    return _read(files, terms[-1]).checkpoint_id if terms else None
+
+
 def check_claim(files: Files, mine: Writer) -> None:
     """Stop a writer when another has claimed the checkpoint since.
 
