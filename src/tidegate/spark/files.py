@@ -67,12 +67,18 @@ def write_new_folder(
 
 
 def qualified(spark: SparkSession, folder: str) -> tuple[str, str]:
-    """Return the scheme of a folder's file system and the absolute path on it."""
+    """Return the scheme of a folder's file system and the absolute path on it.
+
+    ``file`` is a disk on which Python reaches the same path.
+    """
     jvm: Any = spark._jvm
     path = jvm.org.apache.hadoop.fs.Path(folder)
     conf = spark._jsparkSession.sessionState().newHadoopConf()
     uri = path.getFileSystem(conf).makeQualified(path).toUri()
-    return str(uri.getScheme()), str(uri.getPath())
+    scheme = str(uri.getScheme())
+    if scheme == "file" and os.name != "posix":
+        scheme = "hadoop"  # There a path of Hadoop is not one of Python.
+    return scheme, str(uri.getPath())
 
 
 def _local_path(spark: SparkSession, folder: str) -> str | None:
