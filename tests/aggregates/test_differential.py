@@ -59,7 +59,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "percentile_approx": ("i, 0.25", "big, 0.5", "y, 1.0", "p, 0.0"),
 }
 NATIVE = {
-    # A sum out of its range stops a query in Spark; here it is NULL.
+    # Spark stops a query on a sum that leaves its range; here it is NULL if the whole of it does.
     "sum": "try_sum({})", "avg": "try_avg({})",
     "first": "min_by({}, ts)", "any_value": "min_by({}, ts)", "last": "max_by({}, ts)",
     "mode": "mode({}, true)", "approx_count_distinct": "count(DISTINCT {})",
@@ -109,6 +109,8 @@ def random_calls(chance: random.Random) -> list[tuple[str, str]]:
         call = f"{name}({distinct}{argument}){filter_}"
         if name == "collect_list":
             native = NATIVE[name].format(argument, f" AND {condition}" if condition else "")
+        elif name == "sum" and argument == "big":
+            native = f"try_cast(sum({distinct}CAST(big AS DECIMAL(30,0))){filter_} AS BIGINT)"
         else:
             native = NATIVE.get(name, f"{name}({{}})").format(distinct + argument) + filter_
         view = VIEWS.get(name, "{}")

@@ -171,20 +171,6 @@ def test_a_condition_that_is_not_boolean_is_refused_with_its_type(
     assert f"GROUP BY {window}\n" in str(refusal.value)
 
 
-def test_keys_that_do_not_split_the_machine_cause_one_warning(
-    spark: SparkSession, caplog: pytest.LogCaptureFixture
-) -> None:
-    split = make_query(spark, "statewindow(v = 7, v = 8) OVER (PARTITION BY k)", ", `K`")
-    assert split.schema
-    assert not caplog.records
-    shared = make_query(spark, "statewindow(v = 7, v = 8)", ", k")
-    assert shared.schema
-    assert shared.batch(r=frame(spark)).schema
-    (record,) = caplog.records
-    assert "GROUP BY k does not split the state window" in record.getMessage()
-    assert "statewindow(v = 7, v = 8) OVER (PARTITION BY k)" in record.getMessage()
-
-
 def segment(name: str, *, rows: int, times: tuple[int, int] = (0, 9)) -> Segment:
     first_us, last_us = times
     return Segment(name=name, first_us=first_us, last_us=last_us, rows=rows)

@@ -24,6 +24,7 @@ COLUMNS = {
     "_k0": "INT",
     "null": "INT",
     "`tick": "INT",
+    "var": "VARIANT",
 }
 ODD = Relation(name="s", columns=tuple(Column(name=n, type=k) for n, k in COLUMNS.items()))
 TABLE = Relation(
@@ -108,7 +109,15 @@ def test_a_variable_of_a_lambda_hides_a_column_whatever_its_case() -> None:
 
 
 def test_a_star_quotes_names_that_mean_something_else_to_spark() -> None:
-    assert arguments(f"SELECT * FROM s {WINDOW}")[-2:] == ["`null`", "```tick`"]
+    assert arguments(f"SELECT * FROM s {WINDOW}")[-3:-1] == ["`null`", "```tick`"]
+
+
+def test_a_path_into_a_variant_is_read_and_case_matters_in_it() -> None:
+    text = (
+        "SELECT sum(var:x.y[0]::INT) AS a, sum(VAR:x.y[0]::int) AS b, sum(var:x.Y[0]::INT) AS c, "
+        f"count(var:['x y']) AS d FROM s {WINDOW}"
+    )
+    assert arguments(text) == ["var:x.y[0]::INT", "var:x.Y[0]::INT", "var:['x y']"]
 
 
 def test_operators_on_bits_bind_as_in_spark() -> None:

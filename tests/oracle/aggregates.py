@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import reduce
 
-from .values import EXACT, cast, decimal_type, family, fit, order_key, precision
+from .values import EXACT, RowError, cast, decimal_type, family, fit, order_key, precision
 
 Values = list
 
@@ -59,7 +59,11 @@ def total(args: list[Values], kind: str) -> object:
     result = sum_type([kind])
     if result == "DOUBLE":
         return math.fsum(xs) if all(map(math.isfinite, xs)) else sum(xs)
-    return fit(reduce(EXACT.add, map(Decimal, xs)), result)
+    try:
+        return fit(reduce(EXACT.add, map(Decimal, xs)), result)
+    except RowError:
+        # A sum that does not fit its type is NULL.
+        return None
 
 
 def average(args: list[Values], kind: str) -> object:

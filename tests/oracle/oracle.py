@@ -22,6 +22,9 @@ from .values import RowError, order_key
 from .watermark import Watermark
 from .windows import make_kind
 
+YEAR_1_US = -62_135_596_800_000_000
+YEAR_10000_US = 253_402_300_800_000_000
+
 
 class QueryFailed(Exception):
     """A row failed and the policy is ``fail``."""
@@ -165,6 +168,8 @@ class Oracle:
                 return self.clock_us, "null_event_time"
             found = None if self.fallback is None else tried(self.fallback, values)
             return (self.clock_us if found is None else found), None
+        if not YEAR_1_US <= time < YEAR_10000_US:
+            return time, "event_time_out_of_range"
         if time > self.clock_us + self.skew:
             return time, "future_event_time"
         shard = None if self.shard is None else tried(self.shard, values)

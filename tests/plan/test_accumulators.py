@@ -53,8 +53,17 @@ def updates(items: str) -> list[str]:
         ("sum(ratio), avg(ratio)", ["count(_x0)", "sum(_x0)"]),
         ("avg(price), sum(price)", ["count(_x0)", "sum(_x0)"]),
         ("sum(small)", ["sum(_x0)"]),
-        ("sum(big), avg(big)", ["count(_x0)", "sum(CAST(_x0 AS DOUBLE))", "try_sum(_x0)"]),
-        ("sum(small * 2)", ["count(_x0)", "try_sum(_x0)"]),
+        (
+            "sum(big), avg(big)",
+            [
+                "count(_x0)",
+                "sum(CAST(_x0 AS DOUBLE))",
+                "sum(_x0 & 4294967295)",
+                "sum(_x0 >> 32)",
+            ],
+        ),
+        ("sum(small * 2)", ["sum(_x0)"]),
+        ("sum(m['a'])", ["count(_x0)", "try_sum(_x0)"]),
         ("count(*) AS a, count(*) AS b", ["count(*)"]),
         ("count(DISTINCT small), sum(DISTINCT small)", ["collect_set(_x0)"]),
         (

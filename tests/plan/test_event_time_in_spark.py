@@ -10,7 +10,12 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from tidegate.plan.time_columns import TimeKind, event_time_sql
+from tidegate.plan.time_columns import (
+    GREATEST_TIME_US,
+    LEAST_TIME_US,
+    TimeKind,
+    event_time_sql,
+)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +82,7 @@ def test_times_and_texts_become_microseconds_and_other_text_becomes_null(
     }
 
 
-def test_numbers_are_counted_in_their_unit_floored_and_null_when_out_of_range(
+def test_numbers_are_counted_in_their_unit_floored_and_just_out_of_range_when_too_great(
     spark: SparkSession,
 ) -> None:
     whole, fraction, text, unknown = (
@@ -102,6 +107,10 @@ def test_numbers_are_counted_in_their_unit_floored_and_null_when_out_of_range(
             "fractional nanoseconds": ("-1.5D", fraction, "ns"),
             "no number": ("CAST('NaN' AS DOUBLE)", fraction, "s"),
             "too great": ("1e300D", fraction, "s"),
+            "too small": ("-9223372036854775808L", whole, "ms"),
+            "endless": ("CAST('Infinity' AS DOUBLE)", fraction, "s"),
+            "text too great": ("'1e30'", text, "s"),
+            "no value": ("CAST(NULL AS BIGINT)", whole, "s"),
             "text": ("'1600000000.5'", text, "s"),
             "no number in text": ("'soon'", text, "ms"),
             "unknown whole": ("123L", unknown, "ms"),
@@ -115,13 +124,17 @@ def test_numbers_are_counted_in_their_unit_floored_and_null_when_out_of_range(
         "nanoseconds": 1,
         "a nanosecond before 1970": -1,
         "a whole microsecond before 1970": -1,
-        "too many seconds": None,
+        "too many seconds": GREATEST_TIME_US + 1,
         "fractional seconds": 1_600_000_000_123_456,
         "half a microsecond before 1970": -1,
         "decimal": 1_500,
         "fractional nanoseconds": -1,
         "no number": None,
-        "too great": None,
+        "too great": GREATEST_TIME_US + 1,
+        "too small": LEAST_TIME_US - 1,
+        "endless": GREATEST_TIME_US + 1,
+        "text too great": GREATEST_TIME_US + 1,
+        "no value": None,
         "text": 1_600_000_000_500_000,
         "no number in text": None,
         "unknown whole": 123_000,

@@ -13,12 +13,14 @@ from tidegate.frontend.probes.probe import Probe
 from tidegate.frontend.probes.questions import Questions, questions
 from tidegate.plan.logical import Authority
 from tidegate.plan.time_columns import TimeColumn, TimeKind
+from tidegate.plan.windows import Cumulate, Hopping, Tumbling
 from tidegate.planner.event_time import time_problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType
 
     from tidegate.compile import Compiled
     from tidegate.plan.physical import PhysicalPlan
@@ -41,7 +43,7 @@ def refusal(
     with analyzer(spark, used) as spark_analyzer:
         whole = spark_analyzer.ask(asked.whole, asked.rows.ctes)
         if not isinstance(whole, Failure):
-            return None
+            return _refused_key(bound, asked, spark_analyzer)
         for part in asked.parts:
             if part.needs is not None:
                 needed_answer = spark_analyzer.ask(part.needs, part.ctes)
@@ -123,6 +125,44 @@ def _type_of(part: Probe, failure: Failure) -> str:
 def _said(text: str, words: Mapping[str, str]) -> str:
     """A text that says what the user wrote for the names in the queries."""
     return re.sub(r"\b_[akx]\d+\b", lambda name: words.get(name[0], name[0]), text)
+
+
+# Types whose values have no order, by what Spark calls them, in or without other types.
+_UNORDERED = frozenset({"map", "variant", "interval", "geometry", "geography"})
+
+
+def _refused_key(
+    bound: BoundQuery, asked: Questions, spark_analyzer: Analyzer
+) -> TidegateError | None:
+    """The refusal of a key that has no order; panes need none, and groups are found by a hash."""
+    window = bound.statement.window
+    on_panes = isinstance(window, Tumbling | Hopping | Cumulate)
+    if on_panes and bound.limit is None:
+        return None
+    for key in asked.keys:
+        columns = spark_analyzer.ask(key.query, key.ctes)
+        if isinstance(columns, Failure):
+            continue
+        kind = columns[0].dataType
+        without = _unordered(kind)
+        if without is not None:
+            beside = "LIMIT" if on_panes or window is None else f"a {window.kind} window"
+            return key.refused(
+                f"the key {key.text} of {beside} is {kind.simpleString().upper()}, and values of "
+                f"the type {without.upper()} have no order",
+                "Take a part of the value, or make text of it with to_json.",
+            )
+    return None
+
+
+def _unordered(kind: DataType) -> str | None:
+    """The name of a type without an order that a type is or has in it; None: there is none."""
+    name = kind.typeName()
+    if name in _UNORDERED:
+        return name
+    inner = [field.dataType for field in getattr(kind, "fields", ())]
+    inner += [kind.elementType] if hasattr(kind, "elementType") else []
+    return next((found for each in inner if (found := _unordered(each)) is not None), None)
 
 
 def _refused_time(

@@ -31,11 +31,12 @@ from tidegate.engine.stream import Launch, OnBatch, Run
 from tidegate.errors import ConfigError, ExecutionError, QueryError, Span
 from tidegate.explain.render import explain_json, explain_text
 from tidegate.paths import StrPath
-from tidegate.plan.logical import Authority, LogicalPlan
+from tidegate.plan.logical import LogicalPlan
 from tidegate.plan.physical import PhysicalPlan
 from tidegate.plan.settings import Settings, TimeMode
 from tidegate.plan.side_output import KINDS
 from tidegate.planner.rules import runnable
+from tidegate.planner.warnings import warnings
 from tidegate.spark.files import is_local_by_default
 from tidegate.spark.session import local_session
 
@@ -224,7 +225,7 @@ class Query:
             )
         sinks = checked_targets(sinks, launch.checkpoint, self.given.frames(), stream.sparkSession)
         side = {kind.name: sinks[kind.argument] for kind in KINDS if kind.argument in sinks}
-        self._warn_of_processing_time()
+        self._warn()
         frames = self.given.frames()
         query = self._typed(frames)
         rows = query._prepare(frames, ticks=not once, keep_rows=bool(side))
@@ -284,14 +285,15 @@ class Query:
         rows = query._prepare(given, keep_rows=keep_rows)
         return rows, query._job(rows, Outlets(results=_Nowhere()), partitions=_parallelism(rows))
 
-    def _warn_of_processing_time(self) -> None:
-        spec = self.physical.watermark
-        if spec.mode is TimeMode.PROCESSING and spec.event_time.authority is Authority.DEFAULT:
-            logging.getLogger("tidegate").warning(
-                "%s: windows are in processing time, for nothing names an event time; set "
-                'event_time_field, or time = "processing" if that is meant',
-                self.compiled.statement.origin,
-            )
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is legal in the query and yet is likely a mistake; ``start`` logs it."""
+        return warnings(self.logical)
+
+    def _warn(self) -> None:
+        for warning in self.warnings:
+            origin = self.compiled.statement.origin
+            logging.getLogger("tidegate").warning("%s: %s", origin, warning)
 
     def _job(self, rows: DataFrame, outlets: Outlets, partitions: int) -> Job:
         check_definitions(self.physical, rows)

@@ -68,6 +68,7 @@ def check(
         from tidegate.cli.types import wrong_types
 
         _end_with([str(error) for error in wrong_types(plans, file)])
+    _print_warnings(plans)
     for planned in plans:
         click.echo(f"{planned.name}: ok")
 
@@ -98,10 +99,17 @@ def explain(
 def _planned(
     file: Path | None, sql: str | None, schemas: tuple[str, ...], settings: tuple[str, ...]
 ) -> list[Planned]:
-    """Return the plans; when one fails, print all that is wrong and end with exit code 1."""
+    """Return the plans, with warnings printed; when one fails, print all that is wrong and end."""
     plans, errors = _plans(file, sql, schemas, settings)
     _end_with(errors)
+    _print_warnings(plans)
     return plans
+
+
+def _print_warnings(plans: list[Planned]) -> None:
+    for planned in plans:
+        for warning in planned.warnings():
+            click.echo(f"{planned.name}: warning: {warning}", err=True)
 
 
 def _plans(

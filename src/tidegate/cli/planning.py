@@ -20,6 +20,7 @@ from tidegate.plan.schema import parse_schema
 from tidegate.plan.settings import Settings
 from tidegate.plan.statement import Relation
 from tidegate.planner.rules import runnable
+from tidegate.planner.warnings import warnings
 
 _SETTING = re.compile(r"(?:.*: )?(?:(\w+) = |The setting (\w+) is)")
 
@@ -34,6 +35,10 @@ class Planned:
     def text(self) -> str:
         """Return EXPLAIN for a person to read."""
         return explain_text(self.compiled.logical, self.compiled.physical)
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return what is likely a mistake in the statement."""
+        return warnings(self.logical)
 
     def json(self) -> dict[str, object]:
         """Return EXPLAIN as JSON."""

@@ -14,7 +14,7 @@ from tidegate.engine.rows.prepare import BatchStart
 from tidegate.engine.windows.operator import Operator
 from tidegate.engine.windows.ordered.count_window import CountScan
 from tidegate.engine.windows.ordered.operator import OrderedOperator, OrderedRows, Scan
-from tidegate.engine.windows.ordered.state_window import StateScan, warn_of_keys
+from tidegate.engine.windows.ordered.state_window import StateScan
 from tidegate.engine.windows.panes.grid import pane_grid
 from tidegate.engine.windows.panes.operator import PaneOperator
 from tidegate.engine.windows.sessions.operator import SessionOperator
@@ -136,7 +136,6 @@ def make_operator(plan: PhysicalPlan, empty: DataFrame) -> Operator:
                 plan=plan, gap_us=window.gap_us, shape=spans, state_schema=schema
             )
         case State():
-            warn_of_keys(plan, window)
             return ordered_operator(plan, StateScan(), empty)
         case Count(count=count, every=every):
             return ordered_operator(plan, CountScan(count=count, every=every or count), empty)

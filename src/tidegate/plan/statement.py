@@ -163,7 +163,7 @@ class Relation:
 class Argument:
     """A value computed for each source row: column ``name``, e.g. ``_x0``.
 
-    Equal expressions share one. ``type`` is set if the expression is a column with a declared type.
+    Equal expressions share one. ``type`` is set if the declared types of columns determine it.
     """
 
     name: str
@@ -213,7 +213,8 @@ class BoundQuery:
     not known yet (such a query can be explained, but not started). A query without keys and
     aggregates is a row query: its ``items`` use ``_x*`` and the window's names. ``joined`` are the
     names in FROM of the tables joined to the stream, ``original_row`` is the SQL for all columns of
-    the stream's row there (``s.*``), ``functions`` are all that the user registered.
+    the stream's row there (``s.*``), ``functions`` are all that the user registered,
+    ``calls`` the words that Spark takes for calls because no column has the name, e.g. ``user``.
     """
 
     statement: SelectStmt
@@ -229,6 +230,7 @@ class BoundQuery:
     star: bool = False
     joined: tuple[str, ...] = ()
     original_row: str = "*"
+    calls: tuple[Expression, ...] = ()
     functions: tuple[UserFunction, ...] = ()
 
     @property

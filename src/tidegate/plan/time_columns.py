@@ -81,6 +81,11 @@ EVENT_TIME_UNITS: dict[str, str] = {"s": "1000000BD", "ms": "1000BD", "us": "1BD
 # The same as a BIGINT literal, where a whole number stays one.
 _WHOLE_UNITS: dict[str, str] = {"s": "1000000L", "ms": "1000L", "us": "1L"}
 
+# Years 1 to 9999, the range in which Spark prints and reads times; arithmetic on it cannot
+# overflow.
+LEAST_TIME_US = -62_135_596_800_000_000
+GREATEST_TIME_US = 253_402_300_799_999_999
+
 # Holds every BIGINT, and leaves room for six more digits when it is multiplied.
 _NUMBER = "DECIMAL(28, 9)"
 
@@ -98,9 +103,10 @@ class TimeColumn:
 def event_time_sql(x: str, kind: TimeKind, unit: str | None) -> str:  # noqa: PLR0911
     """Return BIGINT Spark SQL text: microseconds since 1970, floored.
 
-    It is NULL where ``x`` is NULL, no time or out of range. Where the type is not known,
-    ``IF(true, f(x), x)`` is ``f(x)`` with a type check: Spark's analyzer refuses a number without a
-    unit, or a timestamp with one, and its optimizer then removes the IF.
+    It is NULL where ``x`` is NULL or no time. A number too great for microseconds, or too small,
+    gives the first one out of range. Where the type is not known, ``IF(true, f(x), x)`` is ``f(x)``
+    with a type check: Spark's analyzer refuses a number without a unit, or a timestamp with one,
+    and its optimizer then removes the IF.
     """
     assert unit is not None or not kind.needs_unit, "a number needs a unit"
     match kind:
@@ -115,13 +121,14 @@ def event_time_sql(x: str, kind: TimeKind, unit: str | None) -> str:  # noqa: PL
         case TimeKind.INTEGER if unit == "ns":
             return f"(CAST({x} AS BIGINT) div 1000L - IF({x} % 1000 < 0, 1L, 0L))"
         case TimeKind.INTEGER:
-            return f"try_multiply(CAST({x} AS BIGINT), {_WHOLE_UNITS[unit or '']})"
+            return _in_range(f"try_multiply(CAST({x} AS BIGINT), {_WHOLE_UNITS[unit or '']})", x)
         case TimeKind.FRACTION | TimeKind.TEXT:
             # By way of DECIMAL a DOUBLE is what it prints as: the last digit of
             # 1600000000.123456 would else be lost.
-            return _floored(f"try_cast({x} AS {_NUMBER})", unit)
+            return _in_range(_floored(f"try_cast({x} AS {_NUMBER})", unit), x)
         case TimeKind.UNKNOWN:
-            return _floored(f"CAST(IF(true, try_cast({x} AS {_NUMBER}), {x}) AS {_NUMBER})", unit)
+            number = f"CAST(IF(true, try_cast({x} AS {_NUMBER}), {x}) AS {_NUMBER})"
+            return _in_range(_floored(number, unit), x)
         case TimeKind.OTHER:
             raise AssertionError("a column that is no time is refused before")
         case _:
@@ -130,6 +137,16 @@ def event_time_sql(x: str, kind: TimeKind, unit: str | None) -> str:  # noqa: PL
 
 def _floored(number: str, unit: str | None) -> str:
     return f"try_cast(floor({number} * {EVENT_TIME_UNITS[unit or '']}) AS BIGINT)"
+
+
+def _in_range(micros: str, x: str) -> str:
+    """Microseconds, where there are none because the number ``x`` is too great the first too many.
+
+    What is no number is NULL, and so is NaN.
+    """
+    number = f"nanvl(try_cast({x} AS DOUBLE), NULL)"
+    beyond = f"WHEN {number} > 0 THEN {GREATEST_TIME_US + 1}L"
+    return f"coalesce({micros}, CASE {beyond} WHEN {number} < 0 THEN {LEAST_TIME_US - 1}L END)"
 
 
 _PLAIN = re.compile(r"(?:`(?:[^`]|``)+`|[A-Za-z_]\w*)(?:\s*\.\s*(?:`(?:[^`]|``)+`|[A-Za-z_]\w*))*")

@@ -48,13 +48,9 @@ from tidegate.plan.guarded import Guarded, first_error, is_malformed, malformed_
 from tidegate.plan.physical import PhysicalPlan
 from tidegate.plan.settings import ErrorPolicy, TimeMode
 from tidegate.plan.stages import Ingest, Prepare
+from tidegate.plan.time_columns import GREATEST_TIME_US, LEAST_TIME_US
 from tidegate.spark.statements import ROW_NUMBER, by_reference, over
 from tidegate.time import floor_to
-
-# Years 1 to 9999, the range in which Spark prints and reads times; arithmetic on it cannot
-# overflow.
-LEAST_TIME_US = -62_135_596_800_000_000
-GREATEST_TIME_US = 253_402_300_799_999_999
 
 # A row up to the last full hour before the limit of the future is not compared with the limit.
 COARSE_US = 3_600_000_000
@@ -286,8 +282,8 @@ def fate_case(
         (TICK, Fate.TICK) if plan.needs_ticks else (None, Fate.TICK),
         (_malformed(plan), Fate.ROW_ERROR),
         (f"{TIME} IS NULL", Fate.NULL_EVENT_TIME),
-        (_in_the_future(plan, start), Fate.FUTURE_EVENT_TIME),
         (out_of_range, Fate.EVENT_TIME_OUT_OF_RANGE),
+        (_in_the_future(plan, start), Fate.FUTURE_EVENT_TIME),
         (f"{ERROR} IS NOT NULL" if has_row_errors(plan) else None, Fate.ROW_ERROR),
         (f"NOT coalesce({PASS}, false)" if plan.prepare.where is not None else None, Fate.FILTERED),
         (outside, Fate.OUTSIDE_WINDOWS),

@@ -21,12 +21,19 @@ from tidegate.frontend.binding.queries import Context, check, enter
 from tidegate.frontend.binding.scope import Scope, find_relation
 from tidegate.frontend.binding.window_placement import check_places, group_nodes
 from tidegate.frontend.grammar.nodes import StreamOver, WindowClause, span_of
-from tidegate.frontend.grammar.source import read_expression
+from tidegate.frontend.grammar.source import read_expression, subtree
 from tidegate.frontend.reading.parse import ParsedStatement, order_nodes, select_of, streams_of
 from tidegate.frontend.reading.windows import window_call
 from tidegate.frontend.refusal import Refusal
 from tidegate.plan.settings import Settings
-from tidegate.plan.statement import Aggregate, BoundQuery, Relation, SelectStmt, UserFunction
+from tidegate.plan.statement import (
+    Aggregate,
+    BoundQuery,
+    Expression,
+    Relation,
+    SelectStmt,
+    UserFunction,
+)
 from tidegate.plan.windows import Sliding
 
 
@@ -71,6 +78,7 @@ def bind(
         joined=joined_tables(reading.select, reading.stream.name),
         original_row=original_row(reading.select, reading.stream.name),
         functions=tuple(functions),
+        calls=_bare_calls(reading),
     )
 
 
@@ -113,6 +121,20 @@ class BoundStatement(BoundQuery):
     """What a statement means, with the tree that it was cut from."""
 
     reading: Reading = field(repr=False, compare=False)
+
+
+def _bare_calls(reading: Reading) -> tuple[Expression, ...]:
+    """Return the words that stand for columns and are calls, such as ``user``, once each."""
+    names = {item.alias.lower() for item in reading.select.expressions if item.alias}
+    found = {
+        node.name.lower(): reading.cutter.source.expression(node)
+        for clause in reading.select.iter_expressions()
+        for node in subtree(clause)
+        if isinstance(node, exp.Column)
+        and node.name.lower() not in names
+        and reading.cutter.is_call(node)
+    }
+    return tuple(found.values())
 
 
 def _check_own_aggregates(

@@ -19,8 +19,9 @@ from tidegate.frontend.binding.functions import (
     variable_name,
 )
 from tidegate.frontend.binding.scope import Scope
-from tidegate.frontend.grammar.nodes import place_of, span_of
+from tidegate.frontend.grammar.nodes import place_of, span_of, variant_of
 from tidegate.frontend.grammar.source import Source, subtree
+from tidegate.frontend.guards import type_of_expression
 from tidegate.frontend.refusal import Refusal
 from tidegate.names import path, quoted
 from tidegate.plan.columns import WINDOW_FUNCTIONS
@@ -70,7 +71,7 @@ class Cutter:
         """Return the row value of an expression, made at its first use."""
         self._check_row_columns(node)
         expression = self.source.expression(node)
-        return self.named_argument(self.canonical(node), expression, self._declared_type(node))
+        return self.named_argument(self.canonical(node), expression, self._known_type(node))
 
     def named_argument(
         self, canonical: str, expression: Expression, type_: str | None = None
@@ -79,14 +80,9 @@ class Cutter:
         new = Argument(name=f"_x{len(self.arguments)}", expression=expression, type=type_)
         return self.arguments.setdefault(canonical, new)
 
-    def _declared_type(self, node: exp.Expr) -> str | None:
-        """The type of an expression that is a column and nothing else, where it is declared."""
-        if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
-            return None
-        if is_unit_word(node):
-            return None
-        column = self.scope.resolve(node).column
-        return column.type or None if column is not None else None
+    def _known_type(self, node: exp.Expr) -> str | None:
+        """The type of an expression over columns whose types are declared, as far as it is told."""
+        return type_of_expression(self.source.slice(node), self.scope.types())
 
     def star_argument(self, identity: str, sql: str, span: Span) -> Argument:
         """Return the row value of a column that ``*`` stands for."""
@@ -130,6 +126,8 @@ class Cutter:
                 return fixed
             if isinstance(each, exp.Column):
                 text = alias_text(each)
+                if text is None and self.is_call(each):
+                    text = self.source.slice(each)
                 return text if text is not None else self.argument(each).name
             if isinstance(each, exp.Query):
                 return self.argument(each).name
@@ -173,9 +171,18 @@ class Cutter:
         if any(is_window_function(each) for each in below):
             return False
         columns = [
-            each for each in below if isinstance(each, exp.Column) and not is_unit_word(each)
+            each
+            for each in below
+            if isinstance(each, exp.Column) and not is_unit_word(each) and not self.is_call(each)
         ]
         return bool(columns) and all(alias_text(each) is None for each in columns)
+
+    def is_call(self, node: exp.Column) -> bool:
+        """Whether a word is no column but a call that Spark lets stand without brackets."""
+        try:
+            return self.scope.resolve(node).is_call
+        except Refusal:
+            return False
 
     def _grouped_column(self, node: exp.Column, alias_text: AliasText) -> str:
         text = alias_text(node)
@@ -241,6 +248,11 @@ class Cutter:
         return self.argument(node).name if has_column or alone else self.source.slice(node)
 
     def _identity(self, node: exp.Expr) -> str | None:
+        variant = variant_of(node)
+        if variant is not None:
+            # Case matters in the keys of a variant.
+            path_ = self.source.text[span_of(variant).end : span_of(node).end]
+            return self.canonical(variant) + path_
         if (
             not isinstance(node, exp.Column)
             or is_unit_word(node)

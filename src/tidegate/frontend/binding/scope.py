@@ -16,7 +16,15 @@ from tidegate.names import listed, path, quoted, suggestion
 from tidegate.plan.statement import Column, Relation
 
 # Words that Spark reads as a call if there is no column of that name.
-_LITERAL_FUNCTIONS = ("current_time", "localtimestamp", "user")
+_LITERAL_FUNCTIONS = (
+    "current_date",
+    "current_time",
+    "current_timestamp",
+    "current_user",
+    "localtimestamp",
+    "session_user",
+    "user",
+)
 # The hidden column of Spark's file sources.
 _HIDDEN_COLUMN = "_metadata"
 
@@ -94,6 +102,16 @@ class Scope:
     def column_names(self) -> list[str]:
         """Return the names of all known columns."""
         return [column.name for table in self.tables for column in table.columns or ()]
+
+    def types(self) -> dict[str, str | None]:
+        """Return the types of columns by ``path``, with and without the name of their table."""
+        found: dict[str, str | None] = {}
+        for table in self.tables:
+            for column in table.columns or ():
+                name = path(column.name)
+                found[path(table.name, column.name)] = column.type or None
+                found[name] = None if name in found else column.type or None
+        return found
 
     def resolve(self, node: exp.Column) -> Resolved:
         """Return the column that a name means.

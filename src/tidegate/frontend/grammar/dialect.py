@@ -22,6 +22,7 @@ from tidegate.frontend.grammar.nodes import (
     OnClause,
     StreamOver,
     UnsignedShift,
+    VariantPath,
     WatermarkClause,
     WindowClause,
     WindowParameter,
@@ -81,6 +82,8 @@ class StreamParser(MarkingParser):
     NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
         name: SparkParser.NO_PAREN_FUNCTION_PARSERS[name] for name in ("CASE", "IF")
     }
+    # current_date is a column where there is one of that name.
+    NO_PAREN_FUNCTIONS: ClassVar[dict[TokenType, type[exp.Expr]]] = {}
     # list[0] is an element of a column, not an array literal.
     ARRAY_CONSTRUCTORS: ClassVar[dict[str, type[exp.Func]]] = {}
     FUNC_TOKENS = SparkParser.FUNC_TOKENS | {TokenType.SESSION}
@@ -139,6 +142,17 @@ class StreamParser(MarkingParser):
             if touch and "".join(each.text for each in tokens) == signs:
                 return signs, kind
         return None
+
+    def _parse_column(self) -> exp.Expr | None:
+        """Parse a column and, after a colon, a path into it."""
+        column = super()._parse_column()
+        while column is not None and self._match(TokenType.COLON):
+            if self._curr.token_type != TokenType.L_BRACKET:
+                self._parse_id_var(any_token=True)
+            path = VariantPath(this=column)
+            mark(path, span_of(column).start, self._prev.end + 1)
+            column = self._parse_column_ops(path)
+        return column
 
     def _replace_lambda(self, node: exp.Expr | None, expressions: list[exp.Expr]) -> Any:  # noqa: ANN401
         """Turn columns in the body of a lambda into its variables, ignoring case."""

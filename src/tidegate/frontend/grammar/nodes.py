@@ -26,6 +26,12 @@ class UnsignedShift(exp.Expression, exp.Binary):
     arg_types = {"this": True, "expression": True}  # noqa: RUF012
 
 
+class VariantPath(exp.Expression, exp.Condition):
+    """``this:key``; what follows the key, such as ``.key`` or ``[0]``, stands around it."""
+
+    arg_types = {"this": True}  # noqa: RUF012
+
+
 class WindowParameter(exp.Expression):
     """``NAME expression`` in a WINDOW or WATERMARK clause; ``this`` is the name, or ''."""
 
@@ -80,3 +86,10 @@ def place_of(node: exp.Expr) -> tuple[int, int] | None:
     if not places:
         return None
     return min(start for start, _ in places), max(end for _, end in places)
+
+
+def variant_of(node: exp.Expr) -> exp.Expr | None:
+    """Return the variant that a path such as ``v:a.b[0]`` looks into; None: it is no such path."""
+    while isinstance(node, (exp.Dot, exp.Bracket)):
+        node = node.this
+    return node.this if isinstance(node, VariantPath) else None

@@ -27,6 +27,7 @@ from tidegate.plan.types import (
     INTERVAL,
     NESTED,
     STRING,
+    TIMESTAMP,
     VOID,
     SqlType,
     column_type,
@@ -34,6 +35,9 @@ from tidegate.plan.types import (
 )
 
 _TYPE_OF_CAST = re.compile(r"\s*(?:AS\s+(?P<named>.+)\)|::\s*(?P<colons>.+))", re.DOTALL | re.I)
+
+# Words that are calls where there is no column of that name.
+_CALLS = {"current_date": DATE, "current_timestamp": TIMESTAMP, "current_user": STRING}
 
 
 def _column(guarding: Guarding, node: exp.Expr) -> Part:
@@ -47,6 +51,8 @@ def _column(guarding: Guarding, node: exp.Expr) -> Part:
             kind = None if kind is None else kind.field(name)
     else:
         kind = column_type(names, guarding.columns)
+        if kind is None and len(names) == 1 and guarding.columns:
+            kind = _CALLS.get(names[0].lower())
     if text.lstrip().startswith("+") and (kind is None or kind.is_text):
         return guarding.netted(node, None, (), INVALID_CAST)
     return Part(text=text, type=kind)
@@ -60,8 +66,8 @@ def _literal(guarding: Guarding, node: exp.Expr) -> Part:
 
 def _constant(guarding: Guarding, node: exp.Expr) -> Part:
     text = guarding.source.slice(node)
-    kinds = {exp.Null: VOID, exp.Boolean: BOOLEAN, exp.Interval: INTERVAL, exp.CurrentDate: DATE}
-    literal = None if isinstance(node, exp.Null | exp.CurrentDate) else text
+    kinds = {exp.Null: VOID, exp.Boolean: BOOLEAN, exp.Interval: INTERVAL}
+    literal = None if isinstance(node, exp.Null) else text
     kind = next((kind for of, kind in kinds.items() if isinstance(node, of)), BINARY)
     return Part(text=text, type=kind, literal=literal)
 
@@ -205,7 +211,6 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.Null: _constant,
     exp.Boolean: _constant,
     exp.HexString: _constant,
-    exp.CurrentDate: _constant,
     exp.Interval: _interval,
     exp.Cast: _cast,
     exp.TryCast: _cast,

@@ -38,14 +38,16 @@ _NAME = re.compile(r"_[akx]\d+|_start|_end|_trigger|_id|_epoch")
 class Questions:
     """What is asked: ``whole``, a SELECT that is right when every part is, and the parts.
 
-    ``event_time`` is the expression that the statement names as its event time. ``words`` are what
-    a user wrote for the names in the queries.
+    ``event_time`` is the expression that the statement names as its event time, ``keys`` are the
+    group keys and those of PARTITION BY. ``words`` are what a user wrote for the names in the
+    queries.
     """
 
     whole: str
     rows: Rows
     parts: tuple[Probe, ...]
     event_time: Probe | None
+    keys: tuple[Probe, ...]
     words: dict[str, str]
 
 
@@ -67,6 +69,7 @@ def questions(bound: BoundStatement, time: str | None) -> Questions:
         rows=rows,
         parts=(*probes, *conditions, *asking.values(), *times, *asking.closing()),
         event_time=times[0] if times else None,
+        keys=tuple(asking.keys()),
         words=asking.words(),
     )
 
@@ -106,6 +109,14 @@ class _Asking:
             filter_ = self._node(self._expressions[name])
             if filter_ is not None:
                 yield self.prober.condition(filter_, self.rows, "FILTER")
+
+    def keys(self) -> Iterator[Probe]:
+        """Group keys, and the keys of PARTITION BY."""
+        nodes = [self._node(key.expression) for key in self.bound.keys]
+        for window in group_nodes(self.reading.select):
+            if isinstance(window, StreamOver):
+                nodes += window.args.get("partition_by") or []
+        yield from (self.prober.value(node, self.rows) for node in nodes if node is not None)
 
     def values(self) -> Iterator[Probe]:
         """Group keys and the arguments of aggregates."""

@@ -5,6 +5,7 @@ The placeholders are those of ``table``, where the forms are put to use.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tidegate.plan.aggregates.results import OF_AVG, OF_BIGINT, OF_SUM, OF_X, Result, told
@@ -71,6 +72,16 @@ def guarded(update: str) -> Part:
     return Part(name="s", update=update, merge=merge)
 
 
+# BIGINTs are summed as their upper and their lower 32 bits. For 2 ** 31 rows neither sum leaves its
+# range, so a sum that leaves the range of BIGINT and comes back is exact, however batches are cut.
+UPPER = Part(name="u", update="sum({x} >> 32){filter}", merge="sum({p})")
+LOWER = Part(name="l", update="sum({x} & 4294967295){filter}", merge="sum({p})")
+_UPPER_WITH_CARRY = "{u} + ({l} >> 32)"
+OF_HALVES = (
+    f"IF({_UPPER_WITH_CARRY} BETWEEN -2147483648 AND 2147483647, "
+    f"(({_UPPER_WITH_CARRY}) << 32) + ({{l}} & 4294967295), NULL)"
+)
+
 PLAIN_SUM = Part(name="s", update="sum({x}){filter}", merge="sum({p})")
 GUARDED_SUM = guarded("try_sum({x}){filter}")
 
@@ -87,6 +98,11 @@ def sum_of(part: Part, *others: Part) -> Accumulator:
     )
 
 
+def let(value: str, name: str, body: str) -> str:
+    """``body`` with ``name`` for a value that is computed once."""
+    return f"get(transform(array({value}), {name} -> {body}), 0)"
+
+
 def quotient(total: str, count: str) -> str:
     """A decimal mean to the last digit: Spark cuts the scale of a quotient of wide decimals."""
     n = f"CAST(nullif({count}, 0) AS DECIMAL(12, 0))"
@@ -94,12 +110,29 @@ def quotient(total: str, count: str) -> str:
     return f"try_cast(({total} - {rest}) / {n} AS {{whole}}) + CAST(({rest}) / {n} AS {{part}})"
 
 
-def avg_of(part: Part) -> Accumulator:
-    """An average by the part of its sum."""
+def wide_quotient(total: str, count: str) -> str:
+    """``quotient`` of decimals of any width.
+
+    Spark keeps 6 digits after the point of a quotient of wide decimals and at most 32 before it, so
+    the whole part is divided by itself, in two steps; ``{mean}`` puts it together with the rest.
+    """
+    n = f"CAST(nullif({count}, 0) AS DECIMAL(12,0))"
+    rest = f"{total} % {n}"
+    million = f"({n} * 1000000BD)"
+    whole = (
+        f"CAST((w - w % {million}) / {million} AS DECIMAL(32,0)) * 1000000BD "
+        f"+ CAST((w % {million}) / {n} AS DECIMAL(7,0))"
+    )
+    mean = let(whole, "q", let(f"({rest}) / {n}", "r", "{mean}"))
+    return let(f"CAST({total} - {rest} AS DECIMAL(38,0))", "w", mean)
+
+
+def avg_of(part: Part, divided: Callable[[str, str], str] = wide_quotient) -> Accumulator:
+    """An average by the part of its sum, and by how a DECIMAL is divided."""
     return Accumulator(
         parts=(part, COUNT),
         evaluate="{s} / nullif({n}, 0)",
-        decimal=quotient("{s}", "{n}"),
+        decimal=divided("{s}", "{n}"),
         state="2 values",
         result=OF_AVG,
         over_rows="try_avg({args}){filter}",
@@ -137,11 +170,6 @@ FIRST_KNOWN, LAST_KNOWN = (
 BY_KEY = "takes NULL like any value; skips rows where y is NULL"
 
 # --- All values, and all different ones.
-
-
-def let(value: str, name: str, body: str) -> str:
-    """``body`` with ``name`` for a value that is computed once."""
-    return f"get(transform(array({value}), {name} -> {body}), 0)"
 
 
 _JOINED = "flatten(collect_list({p}))"

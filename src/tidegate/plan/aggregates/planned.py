@@ -38,6 +38,10 @@ __all__ = [
     "type_family",
 ]
 
+# Of a DECIMAL: digits, and those after the point that Spark keeps when a result has too many.
+_MOST_DIGITS = 38
+_KEPT_SCALE = 6
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartialColumn:
@@ -109,18 +113,44 @@ def evaluation(planned: PlannedAccumulator, native_type: str | None) -> str:
         return planned.evaluate
     decimal = re.fullmatch(r"decimal\(\d+,(\d+)\)", native_type)
     if decimal is not None:
-        # One digit less than the widest, since the sum of two of them needs one more.
         scale = int(decimal[1])
         types = {
-            "wide": f"DECIMAL(37,{scale})",
-            "whole": f"DECIMAL({max(1, 37 - scale)},0)",
-            "part": f"DECIMAL({min(38, scale + 1)},{scale})",
+            "wide": _widest(scale),
+            "mean": _mean(scale),
+            "whole": f"DECIMAL({max(1, _MOST_DIGITS - 1 - scale)},0)",
+            "part": f"DECIMAL({min(_MOST_DIGITS, scale + 1)},{scale})",
         }
         value = _filled(planned.decimal or planned.evaluate, types)
         return f"try_cast({value} AS {native_type})"
     value = planned.evaluate.replace("{wide}", native_type)
     # Nested types come out as they are: their fields may have names that a cast cannot spell.
     return value if "<" in native_type else f"CAST({value} AS {native_type})"
+
+
+def _widest(scale: int) -> str:
+    """A DECIMAL of as many digits as a sum of two of them can keep without losing one."""
+    digits = _MOST_DIGITS if scale <= _KEPT_SCALE else max(_MOST_DIGITS - 1, scale)
+    return f"DECIMAL({digits},{scale})"
+
+
+def _mean(scale: int) -> str:
+    """The sum of a whole part ``q`` and of a rest ``r``, with ``scale`` digits after the point.
+
+    Where all 38 digits are used and more than 6 of them stand after the point, Spark rounds a sum
+    to 37 digits.
+    """
+    whole = max(1, _MOST_DIGITS - scale)
+    rest = f"CAST(r AS DECIMAL({min(_MOST_DIGITS, scale + 1)},{scale}))"
+    if scale <= _KEPT_SCALE:
+        return f"try_add(try_cast(q AS DECIMAL({whole},0)), {rest})"
+    exact = f"try_cast(q AS DECIMAL({max(1, whole - 1)},0)) + {rest}"
+    rounded = f"try_add(try_cast(q AS DECIMAL({whole},0)), CAST(r AS DECIMAL({scale},{scale - 1})))"
+    # Of one type, or CASE would have one of fewer digits after the point.
+    rest, exact, rounded = (
+        f"try_cast({each} AS DECIMAL({_MOST_DIGITS},{scale}))" for each in (rest, exact, rounded)
+    )
+    least = f"{10 ** max(0, whole - 1)}BD"
+    return f"CASE WHEN q = 0 THEN {rest} WHEN abs(q) < {least} THEN {exact} ELSE {rounded} END"
 
 
 def row_aggregate(aggregate: Aggregate) -> str:
@@ -154,7 +184,8 @@ def _entry(aggregate: Aggregate, arguments: tuple[Argument, ...]) -> Accumulator
     types = {argument.name: argument.type for argument in arguments}
     entry = REGISTERED.get(name) or ACCUMULATORS.get(name)
     if aggregate.distinct:
-        entry = DISTINCT.get(name)
+        loses = bool(args) and _loses_digits(name, types.get(args[0]))
+        entry = None if loses else DISTINCT.get(name)
     elif name in IGNORE_NULLS and len(args) == 2:
         entry = {"true": IGNORE_NULLS[name], "false": entry}.get(args[1].lower())
     elif args:
@@ -182,6 +213,15 @@ def type_family(type_: str | None) -> str | None:
         return word
     digits = int(rest.split(",")[0].strip(" )")) if rest else 10
     return "DECIMAL" if digits <= 28 else "WIDE DECIMAL"
+
+
+def _loses_digits(name: str, type_: str | None) -> bool:
+    """Whether a sum of different values would lose a digit, so that Spark had better do it."""
+    scale = {"sum": 0, "avg": 4}.get(name)
+    if scale is None or type_family(type_) != "WIDE DECIMAL":
+        return False
+    digits = re.search(r",\s*(\d+)", type_ or "")
+    return scale + int(digits[1] if digits else 0) > _KEPT_SCALE
 
 
 def _is_scalar_constant(argument: str) -> bool:

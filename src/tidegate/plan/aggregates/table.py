@@ -21,7 +21,8 @@ Placeholders of ``update``:
 Of ``merge``: ``{p}`` is the part's own column, ``{NAME}`` the column of another part. Of
 ``evaluate``: ``{NAME}`` is a merged part, ``{y}`` and ``{z}`` are constants, ``{wide}`` is the type
 that Spark gives the call, if that is a DECIMAL the widest one of its scale; ``{whole}`` and
-``{part}`` are DECIMALs for what stands before and after its point.
+``{part}`` are DECIMALs for what stands before and after its point, ``{mean}`` is the mean whose
+whole part is ``q`` and whose rest is ``r``.
 """
 
 from __future__ import annotations
@@ -41,12 +42,15 @@ from tidegate.plan.aggregates.forms import (
     LAST_KNOWN,
     LEAST,
     LIST,
+    LOWER,
     MODE,
+    OF_HALVES,
     PERCENTILE_APPROX,
     PLAIN_SUM,
     SET,
     SET_SUM,
     TOP_K,
+    UPPER,
     Accumulator,
     Part,
     avg_of,
@@ -60,6 +64,7 @@ from tidegate.plan.aggregates.forms import (
     quotient,
     sketch,
     sum_of,
+    wide_quotient,
 )
 from tidegate.plan.aggregates.results import OF_AVG, OF_BIGINT, OF_BOOLEAN, OF_DOUBLE, OF_SUM
 
@@ -143,7 +148,7 @@ DISTINCT: dict[str, Accumulator] = {
     "avg": replace(
         SET,
         evaluate=f"{SET_SUM}.s / nullif({SET_SUM}.n, 0)",
-        decimal=let(SET_SUM, "d", quotient("d.s", "d.n")),
+        decimal=let(SET_SUM, "d", wide_quotient("d.s", "d.n")),
         result=OF_AVG,
     ),
     "collect_list": SET,
@@ -172,9 +177,15 @@ _IN_RANGE = _INTEGERS | _FLOATS | {"DECIMAL"}
 
 # Families of types are those of ``type_family``.
 TYPED: dict[str, tuple[tuple[frozenset[str], Accumulator], ...]] = {
-    "sum": ((_IN_RANGE, sum_of(PLAIN_SUM)),),
+    "sum": (
+        (_IN_RANGE, sum_of(PLAIN_SUM)),
+        (
+            frozenset({"BIGINT"}),
+            replace(sum_of(UPPER, LOWER), evaluate=OF_HALVES),
+        ),
+    ),
     "avg": (
-        (_IN_RANGE, avg_of(PLAIN_SUM)),
+        (_IN_RANGE, avg_of(PLAIN_SUM, quotient)),
         (frozenset({"WIDE DECIMAL"}), avg_of(GUARDED_SUM)),
         (
             frozenset({"BIGINT"}),

@@ -18,11 +18,8 @@ too, and does so again when it is scanned.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING
 
 from tidegate.engine.windows.ordered.log import NEW
 from tidegate.engine.windows.ordered.operator import (
@@ -36,12 +33,6 @@ from tidegate.engine.windows.ordered.operator import (
     Partition,
 )
 from tidegate.plan.columns import EMIT, OPEN
-
-if TYPE_CHECKING:
-    from tidegate.plan.physical import PhysicalPlan
-    from tidegate.plan.windows import State
-
-_LOGGER = logging.getLogger("tidegate")
 
 _TOGGLES = f"({OPEN} AND {EMIT})"
 
@@ -96,31 +87,3 @@ class StateScan:
             f"SELECT * EXCEPT ({OPEN}), {open_again} AS {OPEN} FROM ({scanned}) "
             f"WHERE {NEW} AND ({wanted})"
         )
-
-
-def warn_of_keys(plan: PhysicalPlan, window: State) -> None:
-    """Log a warning when GROUP BY has keys that do not split the machine, though one may expect it.
-
-    ``GROUP BY k, statewindow(..)`` groups the rows of a window; its machine is one for all k.
-    """
-    split = {_spelled(sql) for sql in window.partition_by}
-    lacking = [
-        key.expression.sql for key in plan.ingest.keys if _spelled(key.expression.sql) not in split
-    ]
-    if lacking:
-        partition = ", ".join([*window.partition_by, *lacking])
-        _warn(
-            f"{plan.origin}: GROUP BY {', '.join(lacking)} does not split the "
-            "state window, one machine sees the rows of all groups. For a machine each, write "
-            f"statewindow({window.open}, {window.emit}) OVER (PARTITION BY {partition})."
-        )
-
-
-@cache
-def _warn(message: str) -> None:
-    """Log a message once, however often the plan that it is about is made ready."""
-    _LOGGER.warning(message)
-
-
-def _spelled(sql: str) -> str:
-    return "".join(sql.casefold().replace("`", "").split())
