@@ -33,10 +33,10 @@ the window closes. For any other aggregate, and for calls of these in a form tha
 rows of the window are kept until it closes. EXPLAIN shows which applies.
 
 - The value has the type that Spark gives the call.
-- A sum out of its type's range is NULL, and so is `corr` with a constant; neither stops the query. A sum of BIGINTs may
-  leave the range on the way: only the final sum counts, however batches are cut. That holds where the types of the
-  columns are declared; behind a WITH clause, and for decimals of over 28 digits, a partial sum that leaves the range makes
-  the sum NULL.
+- A sum out of its type's range is NULL, and so is `corr` with a constant; neither stops the query.
+  A sum of BIGINTs may leave the range on the way: only the final sum counts, however batches are
+  cut. That holds where the types of the columns are declared; behind a WITH clause, and for
+  decimals of over 28 digits, a partial sum that leaves the range makes the sum NULL.
 - `FILTER (WHERE ..)` works on every aggregate. A group has a result even if it removes all rows.
 - Equal parts of states are stored once: `avg(x)` and `sum(x)` share a sum if x is a column whose
   declared type is not BIGINT; `stddev(x)` and `var_pop(x)` share their whole state.

@@ -70,14 +70,6 @@ WRONG = [
         "key m of a session window is MAP<ST",
     ),
     ("SELECT a FROM s GROUP BY slidingwindow('ss', 9), a, >>struct(m)<<", "type MAP have no order"),
-    (
-        "SELECT a FROM s GROUP BY countwindow(9) OVER (PARTITION BY a, >>array(m)<<)",
-        "of a count win",
-    ),
-    (
-        "SELECT a FROM s GROUP BY statewindow(b, b) OVER (PARTITION BY >>to_variant_object(l)<<)",
-        "values of the type VARIANT have no order",
-    ),
     (f"SELECT m FROM s {WINDOW}, >>m<< LIMIT 3", "the key m of LIMIT is MAP<STRING,INT>"),
     ("SELECT count(*) AS n FROM s GROUP BY statewindow(>>a<<, b)", "a of statewindow is BIGINT"),
     ("SELECT count(*) AS n FROM s GROUP BY statewindow(b, >>a + l<< = 1)", "BIGINT on the left"),

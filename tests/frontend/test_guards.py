@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frontend.expressions import COLUMNS, EXPRESSIONS
+from tidegate.errors import TidegateError
 from tidegate.frontend.binding.functions import known_functions
 from tidegate.frontend.guards import guard, guard_argument, guard_from
 from tidegate.frontend.guards.functions import LIKELY_REASONS, SIGNATURES, TWINS
@@ -432,3 +435,11 @@ SUBQUERIES = {
 def test_a_subquery_of_an_expression_is_null_where_it_would_raise(written: str, safe: str) -> None:
     guarded = guard(written, {"a": "BIGINT", "r.a": "BIGINT", "s": "STRING"}, TABLES)
     assert (guarded.safe, guarded.error) == (safe, None)
+
+
+def test_a_call_with_any_number_of_arguments_is_guarded_or_left_to_spark() -> None:
+    for name in sorted(known_functions().names):
+        for count in (0, 1, 5):
+            # Some names begin another grammar, such as CAST.
+            with contextlib.suppress(TidegateError):
+                guard(f"{name}({', '.join(['x'] * count)})", {"x": "INT"})

@@ -10,7 +10,7 @@ from tidegate.frontend.binding.bind import bind
 from tidegate.frontend.reading.parse import parse
 from tidegate.plan.settings import Settings, TimeMode
 from tidegate.plan.statement import Column, Relation
-from tidegate.planner.planner import plan_query
+from tidegate.planner.planner import plan_logical
 from tidegate.planner.warnings import warnings
 
 COLUMNS = {"ts": "TIMESTAMP", "user_id": "STRING", "k": "STRING", "v": "INT", "current_date": "INT"}
@@ -19,7 +19,7 @@ STREAM = Relation(name="s", columns=tuple(Column(name=n, type=t) for n, t in COL
 
 def warned(text: str, **settings: object) -> tuple[str, ...]:
     typed = Settings(**{"event_time_field": "ts", **settings})  # type: ignore[arg-type]
-    return warnings(plan_query(bind(parse(text), [STREAM], typed), typed)[0])
+    return warnings(plan_logical(bind(parse(text), [STREAM], typed), typed))
 
 
 def test_a_plain_statement_has_no_warning() -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from tidegate.compile import Compiled
     from tidegate.plan.physical import PhysicalPlan
+    from tidegate.plan.statement import BoundQuery
 
 
 def refusal(

@@ -288,7 +288,7 @@ class Query:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What is legal in the query and yet is likely a mistake; ``start`` logs it."""
-        return warnings(self.logical)
+        return warnings(self.compiled.logical)
 
     def _warn(self) -> None:
         for warning in self.warnings:

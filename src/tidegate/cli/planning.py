@@ -38,7 +38,7 @@ class Planned:
 
     def warnings(self) -> tuple[str, ...]:
         """Return what is likely a mistake in the statement."""
-        return warnings(self.logical)
+        return warnings(self.compiled.logical)
 
     def json(self) -> dict[str, object]:
         """Return EXPLAIN as JSON."""

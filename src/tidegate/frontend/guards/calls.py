@@ -141,6 +141,8 @@ def _twin(call: Call, twin: Twin) -> Part:
     parts = given(call, twin.parameters)
     if parts is None:
         return call.netted(twin.reason)
+    if not parts:
+        return call.kept()
     first = parts[0].type
     if twin.name in ("try_to_date", "try_to_timestamp") and first is not None and first.is_time:
         return call.kept()

@@ -181,7 +181,7 @@ def _call(guarding: Guarding, node: exp.Expr) -> Part:
     if any(isinstance(each, exp.Lambda) for each in node.expressions):
         return lambda_call(guarding, node)
     conditional = CONDITIONALS.get(name)
-    if conditional is not None:
+    if conditional is not None and node.expressions:
         return conditional(guarding, node)
     functions = known_functions()
     is_aggregate = name in functions.aggregates

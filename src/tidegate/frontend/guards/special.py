@@ -51,7 +51,10 @@ _UNICODE = re.compile(r"'utf-?(8|16|32)(-?[bl]e)?'", re.IGNORECASE)
 
 
 def guarded_call(call: Call) -> Part:
-    """Return a guarded call to a Spark function."""
+    """Return a guarded call to a Spark function; one with too few arguments is left to Spark."""
+    least, most = _ARITY.get(call.name, (0, len(call.parts)))
+    if not least <= len(call.parts) <= most:
+        return call.kept()
     return SPECIAL.get(call.name, guarded_by_table)(call)
 
 
@@ -269,6 +272,15 @@ def _tried_type(call: Call, parts: list[Part]) -> SqlType | None:
     left, right = parts
     return arithmetic_type(symbol[call.name.removeprefix("try_")], left, right)
 
+
+# How many arguments a call needs at least and takes at most, if a guard counts on it.
+_ARITY: dict[str, tuple[int, int]] = {
+    **dict.fromkeys(("equal_null", "mod", "pmod"), (2, 2)),
+    **dict.fromkeys(("try_add", "try_divide", "try_mod", "try_multiply", "try_subtract"), (2, 2)),
+    **dict.fromkeys(("from_csv", "from_json", "from_xml", "encode"), (2, 3)),
+    **dict.fromkeys(("regexp_extract", "regexp_extract_all"), (2, 3)),
+    "regexp_replace": (3, 4),
+}
 
 SPECIAL: dict[str, Callable[[Call], Part]] = {
     "abs": _absolute,
