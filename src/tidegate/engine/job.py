@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, assert_never, runtime_checkable
@@ -21,11 +22,14 @@ from tidegate.engine.windows.sessions.operator import SessionOperator
 from tidegate.engine.windows.sessions.spans import SpanPartials, SpanRows
 from tidegate.engine.windows.sliding.operator import sliding_operator
 from tidegate.engine.windows.state_rows import Partials, WholeRows
+from tidegate.errors import TidegateError
 from tidegate.plan.columns import ROW
 from tidegate.plan.physical import PhysicalPlan
 from tidegate.plan.stages import IngestPartials, IngestRows
 from tidegate.plan.windows import Count, Cumulate, Hopping, Session, Sliding, State, Tumbling
 from tidegate.spark.statements import empty_frame
+
+_LOG = logging.getLogger("tidegate")
 
 # What the analyzer is shown when it is asked for types.
 FIRST = BatchStart(epoch=0)
@@ -68,11 +72,20 @@ class Outlets:
     side: Mapping[str, Outlet] = field(default_factory=dict)
 
     def open(self, owner: str, newest_epoch: int | None) -> None:
-        """Open the outlets that have an owner, each once."""
+        """Open the outlets that have an owner, each once.
+
+        A side sink that fails never stops the query, unless its target is another checkpoint's.
+        """
         distinct = {id(outlet): outlet for outlet in (self.results, *self.side.values())}
         for outlet in distinct.values():
-            if isinstance(outlet, OwnedOutlet):
+            if not isinstance(outlet, OwnedOutlet):
+                continue
+            try:
                 outlet.open(owner, newest_epoch)
+            except Exception as error:
+                if outlet is self.results or isinstance(error, TidegateError):
+                    raise
+                _LOG.warning("a side sink could not be opened: %s", error, exc_info=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
