@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 PYTHONS := python3.13 python3.12 python3.11 python3 python
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all lint check bench format clean
+.PHONY: help install demo test test-all lint check mutate bench format clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ lint: $(READY) ## Check format, lint, types and import rules; no tests
 
 check: lint ## Run all that must hold: lint, then the tests with coverage
 	$(PYTHON) -m pytest --cov=tidegate --cov-fail-under=85
+
+mutate: $(READY) ## Break the engine on purpose and list which tests notice; MUTANTS=.. for some
+	@$(PYTHON) scripts/mutate.py $(MUTANTS)
 
 bench: $(READY) ## Measure against Spark's own operators; BENCH=name for one of them
 	@$(PYTHON) -m bench $(BENCH)

@@ -1,0 +1,264 @@
+"""Faults that the tests must notice: the table of ``mutate.py``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+CASES = "tests/test_cases.py"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant:
+    """A fault: ``old`` text of a file of ``src/tidegate``, the ``new`` text, and who should see it.
+
+    ``tests`` are arguments of pytest.
+    """
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+
+def cases(words: str) -> tuple[str, ...]:
+    """Cases on Spark whose names contain the words."""
+    return (CASES, "-k", f"spark_gives and ({words})")
+
+
+MUTANTS = (
+    Mutant(
+        name="a tumbling window closes a moment after its end",
+        file="engine/windows/panes/operator.py",
+        old="return first_end_us <= min(closing.bound_us,",
+        new="return first_end_us < min(closing.bound_us,",
+        tests=cases("tumbling"),
+    ),
+    Mutant(
+        name="a hopping window is due before its end",
+        file="engine/windows/panes/operator.py",
+        old="upto_us = min(last_us, closing.bound_us)",
+        new="upto_us = last_us",
+        tests=cases("hopping"),
+    ),
+    Mutant(
+        name="a session is due at exactly the gap",
+        file="engine/windows/sessions/operator.py",
+        old=("due_us = closing.bound_us - self.gap_us\n        due, open_"),
+        new=("due_us = closing.bound_us - self.gap_us + 1\n        due, open_"),
+        tests=cases("session"),
+    ),
+    Mutant(
+        name="a sliding window with lookahead closes a moment early",
+        file="engine/windows/sliding/operator.py",
+        old="self._opens_from(closing.bound_us) - 1)",
+        new="self._opens_from(closing.bound_us))",
+        tests=cases("sliding"),
+    ),
+    Mutant(
+        name="rows of state and count windows are released a moment early",
+        file="engine/windows/ordered/operator.py",
+        old='rows.where(f"{TIME} < {by_reference(closing.bound_us, TIME)}")',
+        new='rows.where(f"{TIME} <= {by_reference(closing.bound_us, TIME)}")',
+        tests=cases("exactly or state"),
+    ),
+    Mutant(
+        name="the allowed lateness is ignored",
+        file="engine/step.py",
+        old="watermark.watermark_us - job.plan.watermark.lateness_us)",
+        new="watermark.watermark_us)",
+        tests=cases("lateness"),
+    ),
+    Mutant(
+        name="the lateness is a microsecond short",
+        file="engine/step.py",
+        old="watermark.watermark_us - job.plan.watermark.lateness_us)",
+        new="watermark.watermark_us - job.plan.watermark.lateness_us + 1)",
+        tests=cases("lateness or tumbling or session"),
+    ),
+    Mutant(
+        name="times before 1970 are truncated",
+        file="engine/windows/panes/grid.py",
+        old='return f"({value} - pmod({moved}, {size_us}))"',
+        new='return f"({value} - ({moved}) % {size_us})"',
+        tests=cases("1970"),
+    ),
+    Mutant(
+        name="a merge of segments drops one",
+        file="engine/step.py",
+        old="operator.merge(io.read(crowd), intent.bound_us)",
+        new="operator.merge(io.read(crowd[1:]), intent.bound_us)",
+        tests=("tests/laws/test_panes.py",),
+    ),
+    Mutant(
+        name="the watermark has no lag",
+        file="state/watermark.py",
+        old="return min(active) - spec.lag_us",
+        new="return min(active)",
+        tests=cases("watermark"),
+    ),
+    Mutant(
+        name="the watermark goes back",
+        file="state/watermark.py",
+        old="watermark_us=_later(state.watermark_us, candidate))",
+        new="watermark_us=candidate)",
+        tests=("tests/laws/test_watermark.py", "tests/laws/test_sliding.py"),
+    ),
+    Mutant(
+        name="a row at exactly the gap starts a session",
+        file="engine/windows/sessions/spans.py",
+        old="{FIRST} > {before} + {gap_us}L",
+        new="{FIRST} >= {before} + {gap_us}L",
+        tests=cases("session"),
+    ),
+    Mutant(
+        name="a state window looks at emit on the row that opens it",
+        file="engine/windows/ordered/state_window.py",
+        old='starts, emits = f"(NOT _active AND {OPEN})", f"(_active AND {EMIT})"',
+        new=('starts, emits = f"(NOT _active AND {OPEN})", f"((_active OR {OPEN}) AND {EMIT})"'),
+        tests=cases("state"),
+    ),
+    Mutant(
+        name="an unknown condition opens a state window",
+        file="engine/windows/ordered/state_window.py",
+        old='f"coalesce({name}, false)"',
+        new='f"coalesce({name}, true)"',
+        tests=cases("state"),
+    ),
+    Mutant(
+        name="rows of a count window are numbered from zero after a restart",
+        file="engine/windows/ordered/count_window.py",
+        old="IF({NEW}, {REACHED_BEFORE} + _place, {CARRIED_ORDINAL})",
+        new="IF({NEW}, _place, {CARRIED_ORDINAL})",
+        tests=cases("count"),
+    ),
+    Mutant(
+        name="a count window keeps a row too few",
+        file="engine/windows/ordered/count_window.py",
+        old="({ORDINAL} > {REACHED} - {self.count})",
+        new="({ORDINAL} > {REACHED} - {self.count} + 1)",
+        tests=("tests/laws/test_states_and_counts.py",),
+    ),
+    Mutant(
+        name="results of a repeated batch are added",
+        file="spark/files.py",
+        old='writer.mode("overwrite").save(folder)',
+        new='writer.mode("append").save(folder)',
+        tests=("tests/test_files.py",),
+    ),
+    Mutant(
+        name="cleaning up deletes segments in use",
+        file="state/cleaning.py",
+        old="sorted(candidates - live)",
+        new="sorted(candidates)",
+        tests=cases("tumbling"),
+    ),
+    Mutant(
+        name="a sweep deletes what another writer may be writing",
+        file="state/cleaning.py",
+        old="if time.time() - entry.modified_s < GRACE_SECONDS:",
+        new="if time.time() - entry.modified_s < 0:",
+        tests=("tests/state/test_cleaning.py",),
+    ),
+    Mutant(
+        name="a result whose expression fails is not guarded",
+        file="engine/rows/finish.py",
+        old="return self.guards[sql].safe if sql in self.guards else sql",
+        new="return sql",
+        tests=cases("side_output"),
+    ),
+    Mutant(
+        name="LIMIT counts before HAVING",
+        file="engine/rows/finish.py",
+        old=(
+            "        if stage.having is not None:\n"
+            "            closed = closed.where(self._safe(stage.having.sql))\n"
+            "        if stage.limit is not None:\n"
+            "            closed = self._limited(closed, stage.limit)\n"
+        ),
+        new=(
+            "        if stage.limit is not None:\n"
+            "            closed = self._limited(closed, stage.limit)\n"
+            "        if stage.having is not None:\n"
+            "            closed = closed.where(self._safe(stage.having.sql))\n"
+        ),
+        tests=cases("aggregates or tumbling or hopping"),
+    ),
+    Mutant(
+        name="LIMIT counts across windows",
+        file="engine/rows/finish.py",
+        old="Window.partitionBy(WINDOW_ID)",
+        new="Window.partitionBy(functions.lit(1))",
+        tests=("tests/test_cases.py", "tests/arroyo", "-k", "spark_gives or arroyo"),
+    ),
+    Mutant(
+        name="late rows are late by a thousand times too much",
+        file="engine/side_output/records.py",
+        old="({judged.late_windows.last_end})) div 1000",
+        new="({judged.late_windows.last_end})) div 1",
+        tests=cases("late"),
+    ),
+    Mutant(
+        name="row errors are not counted",
+        file="engine/rows/ingest.py",
+        old="for fate in (*UNTIMED, Fate.ROW_ERROR)",
+        new="for fate in UNTIMED",
+        tests=cases("side_output"),
+    ),
+    Mutant(
+        name="a drain leaves the watermark where it was",
+        file="engine/step.py",
+        old="        watermark = _past_everything(watermark, seen.tables, job)",
+        new="        _past_everything(watermark, seen.tables, job)",
+        tests=cases("tumbling"),
+    ),
+    Mutant(
+        name="the clock goes back",
+        file="engine/step.py",
+        old="clock_us = _latest(state.clock_us, batch.clock_us)",
+        new="clock_us = batch.clock_us or state.clock_us",
+        tests=("tests/engine/test_clock.py", "tests/test_cases.py", "-k", "clock"),
+    ),
+    Mutant(
+        name="a row late for some windows is not partial",
+        file="engine/windows/panes/grid.py",
+        old=("self.offset_us) + self.size_us\n\n\ndef pane_grid"),
+        new=("self.offset_us)\n\n\ndef pane_grid"),
+        tests=("tests/laws/test_panes.py",),
+    ),
+    Mutant(
+        name="late rows of a NULL key find no session",
+        file="engine/windows/sessions/operator.py",
+        old='f"{key} <=> {name}"',
+        new='f"{key} = {name}"',
+        tests=("tests/laws/test_sessions.py",),
+    ),
+    Mutant(
+        name="a segment is forgotten while a window of it is open",
+        file="engine/windows/panes/operator.py",
+        old="self.grid.last_end(segment.last_us) > bound_us",
+        new="self.grid.last_end(segment.last_us) > bound_us + self.grid.stride_us",
+        tests=cases("hopping or lateness"),
+    ),
+    Mutant(
+        name="an event time in the future moves the watermark",
+        file="engine/rows/prepare.py",
+        old=("    Fate.FUTURE_EVENT_TIME,\n    Fate.EVENT_TIME_OUT_OF_RANGE,\n    Fate.TICK,\n)"),
+        new=("    Fate.EVENT_TIME_OUT_OF_RANGE,\n    Fate.TICK,\n)"),
+        tests=cases("watermark or side_output"),
+    ),
+    Mutant(
+        name="the state of another query is taken",
+        file="engine/stepper.py",
+        old=("        check_fingerprint(newest, plan.fingerprint, checkpoint=self._checkpoint)\n"),
+        new="",
+        tests=("tests/engine/test_state_types.py",),
+    ),
+    Mutant(
+        name="a replayed batch is run again",
+        file="engine/stepper.py",
+        old=("            if self._is_replay(batch):\n"),
+        new=("            if False:\n"),
+        tests=("tests/crash/test_writers.py",),
+    ),
+)
