@@ -53,7 +53,8 @@ def refusal(
             answer = spark_analyzer.ask(part.query, part.ctes)
             if isinstance(answer, Failure) and not _is_about_names(answer):
                 return _refused(part, answer, spark_analyzer, asked.words)
-        return _refused_time(plan, asked, spark_analyzer)
+        wrong = _refused_time(plan, asked, spark_analyzer)
+        return wrong or _refused_key(bound, asked, spark_analyzer)
 
 
 def column_types(
