@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import pytest
 
@@ -41,6 +41,18 @@ class Results(Generic[Key, Result]):
         return self._futures[key].result()
 
 
+def selected(request: pytest.FixtureRequest, parameter: str) -> list[Any]:
+    """Return the values of a parameter that the module's selected tests have, each once."""
+    callspecs = (
+        item.callspec
+        for item in request.session.items
+        if getattr(item, "module", None) is request.module and hasattr(item, "callspec")
+    )
+    return list(
+        dict.fromkeys(each.params[parameter] for each in callspecs if parameter in each.params)
+    )
+
+
 @contextmanager
 def side_by_side(
     request: pytest.FixtureRequest,
@@ -49,12 +61,6 @@ def side_by_side(
     call: Callable[[Key, SparkSession], Result],
 ) -> Iterator[Results[Key, Result]]:
     """Call a function with each value of a parameter of the module's selected tests, in threads."""
-    keys = [
-        item.callspec.params[parameter]
-        for item in request.session.items
-        if getattr(item, "module", None) is request.module
-        and parameter in getattr(getattr(item, "callspec", None), "params", ())
-    ]
     of_thread = threading.local()
 
     def start() -> None:
@@ -65,7 +71,7 @@ def side_by_side(
         yield Results(
             {
                 key: pool.submit(lambda key: call(key, of_thread.session), key)
-                for key in dict.fromkeys(keys)
+                for key in selected(request, parameter)
             }
         )
     finally:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tidegate
-from side_by_side import THREADS
+from side_by_side import THREADS, selected
 from tidegate.cases.stepper import CaseStepper
 
 if TYPE_CHECKING:
@@ -60,6 +60,15 @@ RUNS = [
     *((kind, "event") for kind in STATEMENTS),
     *((kind, "processing") for kind in BY_THE_CLOCK),
 ]
+# One of each operator; the others run in the whole suite only.
+QUICK = [
+    ("hopping", "event"),
+    ("session", "event"),
+    ("sliding ahead", "processing"),
+    ("state", "event"),
+    ("tumbling rows", "event"),
+]
+assert set(QUICK) <= set(RUNS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +103,7 @@ class Steady:
 
 @pytest.fixture(scope="module")
 def counted(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[tuple[str, str], Counted]:
     """The last batch of each query, after the first ones of all of them, which run side by side."""
 
@@ -104,8 +113,9 @@ def counted(
             steady.batch(number)
         return steady
 
+    runs = selected(request, "run")
     with ThreadPoolExecutor(THREADS) as pool:
-        queries = dict(zip(RUNS, pool.map(started, RUNS), strict=True))
+        queries = dict(zip(runs, pool.map(started, runs), strict=True))
     counted = {}
     for run, query in queries.items():
         before = _compiled(spark)
@@ -114,7 +124,11 @@ def counted(
     return counted
 
 
-@pytest.mark.parametrize("run", RUNS, ids=", ".join)
+@pytest.mark.parametrize(
+    "run",
+    [pytest.param(run, marks=[] if run in QUICK else pytest.mark.whole) for run in RUNS],
+    ids=", ".join,
+)
 def test_a_batch_like_the_one_before_compiles_nothing(
     run: tuple[str, str], counted: dict[tuple[str, str], Counted]
 ) -> None:
