@@ -58,7 +58,7 @@ WRONG = [
     (sql(streams={"clicks": CLICKS}), "clicks is given twice", "once"),
     (sql(clicks=5), "clicks is 5, it must be a DataFrame of Spark or a schema", "spark.readStream"),
     (sql(clicks=""), "schema of clicks: a schema needs at least one column", ""),
-    (sql(clicks="ts TIMESTAMPP"), "TIMESTAMPP is no type", "TIMESTAMP"),
+    (sql(clicks="ts TIMESTAMPP"), "TIMESTAMPP is not a type", "TIMESTAMP"),
     (sql(clicks=pd.DataFrame()), "clicks is a DataFrame of pandas", "spark.readStream"),
     (sql(tables="t"), "tables is 't', it must be a dict", "tables={"),
     (sql(tables={"t": "v INT"}), "t is 'v INT', it must be a DataFrame", "spark.read"),
@@ -134,12 +134,12 @@ WRONG = [
     (lambda: tg.local_session(options={"master": "x"}), "'master' is not an option", "spark.sql"),
     (lambda: tg.local_session(options={"spark.x": None}), "spark.x is None", "options={"),
     (accumulator(None), "name is None, it must be text", "register_accumulator('total'"),
-    (accumulator("my total"), "'my total' is no name", "letters, digits and _"),
+    (accumulator("my total"), "'my total' is not a valid name", "letters, digits and _"),
     (accumulator("sum"), "there is an aggregate sum already", "another name"),
     (accumulator(update=None), "update is None, it must be text", "register_accumulator('total'"),
     (accumulator(merge=5), "merge is 5, it must be text", "register_accumulator('total'"),
     (accumulator(update="sum({x})"), "{filter} is missing", "sum({x}){filter}"),
-    (accumulator(update="sum({q}){filter}"), "{q} is no placeholder", "There are {x}"),
+    (accumulator(update="sum({q}){filter}"), "{q} is not a placeholder", "There are {x}"),
     (accumulator(evaluate=None), "evaluate is None, it must be text", "register_accumulator"),
 ]
 

@@ -1,7 +1,7 @@
-"""From the text of a statement to its plans, without Spark: parse, bind, plan.
+"""Turns the text of a statement into its plans, without Spark: parse, bind, plan.
 
-The API, the command line and the cases all come through here, so a statement is read once and
-planned one way.
+The API, the command line and the cases all use this, so there is one way to plan a statement and
+it is parsed once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tidegate.plan.statement import Relation, SelectStmt, UserFunction
 from tidegate.planner.guards import with_result_types
 from tidegate.planner.planner import plan_logical, plan_physical
 
-# The streams and tables that there are, or a function that makes them of the names in FROM.
+# The streams and tables, or a function that makes them from the names in FROM.
 Relations: TypeAlias = Sequence[Relation] | Callable[[list[str]], Sequence[Relation]]
 
 
@@ -28,10 +28,10 @@ class Compiled:
     """A statement and its plans.
 
     Attributes:
-        bound: the statement, its names resolved, with the tree it was read to.
-        logical: what it does.
-        physical: how it runs.
-        is_typed: whether Spark was asked for the types of the columns of FROM.
+        bound: the statement with resolved names, and its syntax tree.
+        logical: the logical plan.
+        physical: the physical plan.
+        is_typed: whether Spark has provided the types of the columns of FROM.
     """
 
     bound: BoundStatement
@@ -41,16 +41,16 @@ class Compiled:
 
     @property
     def statement(self) -> SelectStmt:
-        """What the statement says."""
+        """The parsed statement."""
         return self.bound.statement
 
     @property
     def lacks_types(self) -> bool:
-        """Whether only Spark knows the types of some columns of FROM, and was not asked yet."""
+        """Whether only Spark knows the types of some columns of FROM and has not been asked yet."""
         return not self.is_typed and self.physical.prepare.from_clause.is_derived
 
     def with_types(self, types: Mapping[str, str | None]) -> Compiled:
-        """Return the statement planned anew, with the types that Spark gives the columns of FROM.
+        """Return new plans of the statement, with Spark's types of the columns of FROM.
 
         Args:
             types: types as DDL by the names of the columns.
@@ -59,7 +59,7 @@ class Compiled:
         return replace(self, physical=physical, is_typed=True)
 
     def with_result_types(self, types: Mapping[str, str | None]) -> Compiled:
-        """Return the statement with what is computed of closed windows guarded by its types.
+        """Return the statement with its expressions over closed windows guarded for known types.
 
         Args:
             types: types as DDL of keys, aggregates and row values, by ``_k0``, ``_a0``, ``_x0``.
@@ -79,14 +79,14 @@ def compile_statement(
 
     Args:
         text: the statement.
-        relations: the streams and tables that it may name.
+        relations: the streams and tables that it can use.
         settings: the settings of its transform.
-        origin: where the statement stands, for messages.
-        functions: those that the user registered in Spark.
+        origin: the name of the statement in messages.
+        functions: the functions that the user registered in Spark.
 
     Raises:
         QueryError: the statement is refused.
-        ConfigError: a setting is.
+        ConfigError: a setting is refused.
     """
     statement = parse(text, origin)
     if callable(relations):

@@ -145,7 +145,7 @@ def test_a_wrong_call_is_a_usage_error(arguments, what):
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [
-        (["--schema", "v INTT"], "--schema: INTT is no type of Spark SQL: did you mean INT?"),
+        (["--schema", "v INTT"], "--schema: INTT is not a type of Spark SQL: did you mean INT?"),
         (["--set", "watermark_lagg=5m"], "Did you mean watermark_lag?"),
         (["--set", "max_groups=0"], "max_groups = 0: it must be greater than 0"),
     ],

@@ -70,9 +70,9 @@ FILES = [
     ('path = "in"', 'path = "nowhere"', "there is no such file or folder"),
     ('path = "in"', "path = 5", "path = 5: it must be text in quotes"),
     ('"names.csv"', '"names.cvs"', 'line 13: tables.names: path = "'),
-    ('v INT"', 'v INTT"', "INTT is no type of Spark SQL: did you mean INT?"),
+    ('v INT"', 'v INTT"', "INTT is not a type of Spark SQL: did you mean INT?"),
     ('v INT"', 'v"', "'v' is not a column: write a name and a type"),
-    ('v INT"', 'v INT, V INT"', "column v is there twice"),
+    ('v INT"', 'v INT, V INT"', "column v is declared twice"),
     ("ts TIMESTAMP, v INT", "", "a schema needs at least one column"),
     ("[transforms.counts]", '[transforms."a/b"]', "there is no transform counts"),
     (

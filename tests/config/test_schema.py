@@ -43,8 +43,8 @@ def test_types_of_several_words_stay_whole():
         ("ts TIMESTAMPP", "did you mean TIMESTAMP?"),
         ("ts", "'ts' is not a column"),
         ("", "at least one column"),
-        ("a INT, A INT", "column a is there twice"),
-        ("a DECIMAL(10", "a bracket is not closed"),
+        ("a INT, A INT", "column a is declared twice"),
+        ("a DECIMAL(10", "unbalanced brackets"),
     ],
 )
 def test_a_wrong_schema_says_what_is_wrong(text, what):

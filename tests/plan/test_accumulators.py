@@ -226,7 +226,7 @@ def test_a_registered_accumulator_is_planned_like_any_other() -> None:
         (
             "geo_mean",
             {"update": "sum({xx}){filter}"},
-            "accumulator geo_mean, update: {xx} is no placeholder\n\n  sum({xx}){filter}\n\n"
+            "accumulator geo_mean, update: {xx} is not a placeholder\n\n  sum({xx}){filter}\n\n"
             "There are {x}, {y}, {z}, {args}, {row}, {time}, {order}, {filter}.",
         ),
         (
@@ -238,7 +238,7 @@ def test_a_registered_accumulator_is_planned_like_any_other() -> None:
         (
             "geo_mean",
             {"merge": "sum({x})"},
-            "accumulator geo_mean, merge: {x} is no placeholder\n\n  sum({x})\n\nThere are {p}.",
+            "accumulator geo_mean, merge: {x} is not a placeholder\n\n  sum({x})\n\nThere are {p}.",
         ),
         (
             "geo_mean",
@@ -249,7 +249,7 @@ def test_a_registered_accumulator_is_planned_like_any_other() -> None:
         (
             "geo mean",
             {},
-            "'geo mean' is no name for an accumulator\n\nUse letters, digits and _, e.g. geo_mean.",
+            "'geo mean' is not a valid name\n\nUse letters, digits and _, e.g. geo_mean.",
         ),
     ],
 )

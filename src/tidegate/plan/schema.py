@@ -18,7 +18,7 @@ _AFTER_TYPE = re.compile(
 
 
 def parse_schema(text: str) -> tuple[Column, ...]:
-    """Return the columns of a DDL schema, the types in capitals where they are simple.
+    """Return the columns of a DDL schema; simple types are in capitals.
 
     >>> parse_schema("ts timestamp, v DECIMAL(10,2)")[1]
     Column(name='v', type='DECIMAL(10,2)')
@@ -32,12 +32,12 @@ def parse_schema(text: str) -> tuple[Column, ...]:
     names = [column.name.lower() for column in columns]
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"column {name} is there twice")
+            raise ValueError(f"column {name} is declared twice")
     return columns
 
 
 def _split(text: str) -> list[str]:
-    """Cut at the commas that are not inside brackets or quotes."""
+    """Split at commas outside brackets and quotes."""
     parts, depth, quote, start = [], 0, "", 0
     for place, character in enumerate(text):
         if quote:
@@ -52,7 +52,7 @@ def _split(text: str) -> list[str]:
             parts.append(text[start:place])
             start = place + 1
     if depth != 0:
-        raise ValueError("a bracket is not closed, or closed without being open")
+        raise ValueError("unbalanced brackets")
     parts.append(text[start:])
     return [part.strip() for part in parts] if text.strip() else []
 
@@ -65,7 +65,7 @@ def _column(part: str) -> Column:
     if word not in TYPE_NAMES:
         near = nearest(word, TYPE_NAMES)
         hint = f"did you mean {near}?" if near else f"Spark has {', '.join(TYPE_NAMES)}"
-        raise ValueError(f"{match['type']} is no type of Spark SQL: {hint}")
+        raise ValueError(f"{match['type']} is not a type of Spark SQL: {hint}")
     name = match["bare"] or match["quoted"].replace("``", "`")
     rest = _AFTER_TYPE.sub("", match["rest"]).strip()
     # Inside a STRUCT the names of fields keep their case.

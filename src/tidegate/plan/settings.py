@@ -1,7 +1,7 @@
 """The settings of one transform, typed.
 
-They are what ``[transforms.NAME]`` and the settings given to ``tg.sql(..)`` mean. Durations are
-microseconds here; ``config/settings.py`` reads them from text and checks the rest.
+``config/settings.py`` makes them from ``[transforms.NAME]`` or the ``settings`` of ``tg.sql(..)``.
+Durations are microseconds.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ class ErrorPolicy(Enum):
 
 
 class OnIdle(Enum):
-    """What the watermark does when every shard is idle."""
+    """What the watermark does if every shard is idle."""
 
     HOLD = "hold"
     ADVANCE = "advance"
 
 
 class TimeMode(Enum):
-    """Which time windows are on."""
+    """The time that windows are defined on."""
 
     EVENT = "event"
     PROCESSING = "processing"
 
 
 class RowPath(Enum):
-    """Whether aggregates run by accumulators where they can, or over rows kept whole."""
+    """Whether aggregates use accumulators if they can, or always stored rows."""
 
     AUTO = "auto"
     OFF = "off"
@@ -43,7 +43,7 @@ class RowPath(Enum):
 class Settings:
     """Settings of a transform.
 
-    None means: not set, the next authority decides or the default holds.
+    None means not set: the next authority or the default decides.
     """
 
     time: TimeMode | None = None
@@ -66,5 +66,5 @@ class Settings:
     streaming_aggregation: RowPath = RowPath.AUTO
 
 
-# What holds where nothing is set.
+# The defaults.
 DEFAULTS = Settings()

@@ -1,7 +1,6 @@
-"""Columns as times: what a type means, and the Spark SQL text that makes microseconds of it.
+"""Columns as times: how to convert each type to microseconds, in Spark SQL.
 
-No unit of a number is guessed, and no number is taken for seconds in silence, as a plain cast
-would do.
+The unit of a number is never guessed; a plain cast would silently read it as seconds.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from tidegate.plan.statement import BoundQuery, Column
 
 
 class TimeKind(Enum):
-    """What the type of a column means as a time."""
+    """How the type of a column is read as a time."""
 
     TIMESTAMP = "timestamp"
     CIVIL = "civil"
@@ -36,17 +35,17 @@ class TimeKind(Enum):
 
     @classmethod
     def instants(cls) -> tuple[TimeKind, ...]:
-        """The kinds that are times by themselves."""
+        """The kinds that are points in time without a unit."""
         return cls.TIMESTAMP, cls.CIVIL
 
     @property
     def needs_unit(self) -> bool:
-        """Whether it is a time only together with a unit."""
+        """Whether it needs a unit to be a time."""
         return self in (TimeKind.INTEGER, TimeKind.FRACTION)
 
     @property
     def takes_unit(self) -> bool:
-        """Whether a unit, when set, says that it is a number."""
+        """Whether a unit, if set, applies to it."""
         return self not in (TimeKind.TIMESTAMP, TimeKind.CIVIL, TimeKind.OTHER)
 
 
@@ -75,10 +74,10 @@ _KINDS: dict[str, TimeKind] = {
     "NUMERIC": TimeKind.FRACTION,
 }
 
-# Microseconds in one of each unit of a numeric event time, as a DECIMAL literal.
+# The microseconds of each unit of a numeric event time, as a DECIMAL literal.
 EVENT_TIME_UNITS: dict[str, str] = {"s": "1000000BD", "ms": "1000BD", "us": "1BD", "ns": "0.001BD"}
 
-# The same as a BIGINT literal, where a whole number stays one.
+# The same as a BIGINT literal, for units that are whole microseconds.
 _WHOLE_UNITS: dict[str, str] = {"s": "1000000L", "ms": "1000L", "us": "1L"}
 
 # Years 1 to 9999, the range in which Spark prints and reads times; arithmetic on it cannot
@@ -86,13 +85,13 @@ _WHOLE_UNITS: dict[str, str] = {"s": "1000000L", "ms": "1000L", "us": "1L"}
 LEAST_TIME_US = -62_135_596_800_000_000
 GREATEST_TIME_US = 253_402_300_799_999_999
 
-# Holds every BIGINT, and leaves room for six more digits when it is multiplied.
+# Holds every BIGINT, with room for six more digits from a multiplication.
 _NUMBER = "DECIMAL(28, 9)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeColumn:
-    """An expression that may be an event time; ``type`` is ``unknown`` when nobody has told it."""
+    """An expression that may be an event time; ``type`` is ``unknown`` if it is not declared."""
 
     sql: str
     text: str
@@ -123,14 +122,14 @@ def event_time_sql(x: str, kind: TimeKind, unit: str | None) -> str:  # noqa: PL
         case TimeKind.INTEGER:
             return _in_range(f"try_multiply(CAST({x} AS BIGINT), {_WHOLE_UNITS[unit or '']})", x)
         case TimeKind.FRACTION | TimeKind.TEXT:
-            # By way of DECIMAL a DOUBLE is what it prints as: the last digit of
-            # 1600000000.123456 would else be lost.
+            # A cast to DECIMAL gives a DOUBLE the digits that it prints: the last digit of
+            # 1600000000.123456 would otherwise be lost.
             return _in_range(_floored(f"try_cast({x} AS {_NUMBER})", unit), x)
         case TimeKind.UNKNOWN:
             number = f"CAST(IF(true, try_cast({x} AS {_NUMBER}), {x}) AS {_NUMBER})"
             return _in_range(_floored(number, unit), x)
         case TimeKind.OTHER:
-            raise AssertionError("a column that is no time is refused before")
+            raise AssertionError("a column that is not a time was refused before")
         case _:
             assert_never(kind)
 
@@ -154,7 +153,7 @@ _PART = re.compile(r"`((?:[^`]|``)+)`|([A-Za-z_]\w*)")
 
 
 def written_column(bound: BoundQuery, sql: str) -> TimeColumn:
-    """Return an expression of the statement; a plain column of the stream has a known kind."""
+    """Return an expression of the statement; the kind is known for a plain column of the stream."""
     column = _column_of(bound, sql.strip())
     if column is None:
         return TimeColumn(sql=sql, text=sql, kind=TimeKind.UNKNOWN, type="unknown")
@@ -162,14 +161,14 @@ def written_column(bound: BoundQuery, sql: str) -> TimeColumn:
 
 
 def field_column(bound: BoundQuery, field: str) -> TimeColumn | None:
-    """Return the column that a setting names, or None when the stream is known not to have it.
+    """Return the column that a setting names, or None if the stream is known not to have it.
 
-    A dot leads into a struct, as long as no column is called that way; backticks are not needed.
+    A dot leads into a struct unless a column has the whole name; backticks are not needed.
     """
     columns = bound.source.columns
     column = find_column(columns or (), field)
     if column is not None:
-        # A WITH clause may give a column of this name another type.
+        # A WITH clause may change the type of a column of this name.
         kind = TimeKind.UNKNOWN if bound.statement.ctes else TimeKind.of(column.type)
         return TimeColumn(sql=quoted(column.name), text=field, kind=kind, type=column.type)
     parts = (
@@ -189,7 +188,7 @@ def field_column(bound: BoundQuery, field: str) -> TimeColumn | None:
 
 
 def _column_of(bound: BoundQuery, sql: str) -> Column | None:
-    """The stream's column that plain SQL text names, when nothing else can be meant."""
+    """Return the stream's column that SQL text names, if it can mean nothing else."""
     if bound.statement.ctes or not _PLAIN.fullmatch(sql):
         return None
     parts = [part[0].replace("``", "`") or part[1] for part in _PART.findall(sql)]
@@ -202,12 +201,12 @@ def _column_of(bound: BoundQuery, sql: str) -> Column | None:
 
 
 def find_column(columns: tuple[Column, ...], name: str) -> Column | None:
-    """Return the column of a name, in any case, or None."""
+    """Return the column of a name, ignoring case, or None."""
     return next((column for column in columns if column.name.lower() == name.lower()), None)
 
 
 def nearest_columns(name: str, columns: tuple[Column, ...]) -> str:
-    """Return the sentence that mends a wrong column name."""
+    """Return a sentence with the columns that a wrong name could mean."""
     names = [column.name for column in columns]
     all_of_them = f"Its columns are {', '.join(names)}." if names else "It has no columns."
     return suggestion(name, names, otherwise=all_of_them)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tidegate.names import in_backticks, path
 
-# Spark's type names; what follows one, ``(10,2)`` or ``<STRING>``, is Spark's to check.
+# Spark's type names; Spark checks what follows one, ``(10,2)`` or ``<STRING>``.
 TYPE_NAMES = (
     "ARRAY BIGINT BINARY BOOLEAN BYTE CHAR CHARACTER DATE DEC DECIMAL DOUBLE FLOAT INT INTEGER "
     "INTERVAL LONG MAP NUMERIC REAL SHORT SMALLINT STRING STRUCT TIME TIMESTAMP TIMESTAMP_LTZ "
@@ -147,7 +147,7 @@ VOID = SqlType(name="VOID")
 
 
 def simple_type(text: str) -> SqlType | None:
-    """Return a type without components from DDL or from Spark's name for it; None: it is nested."""
+    """Return a type from DDL or from Spark's name for it; None if it is nested."""
     bare = text.strip()
     if bare.upper().startswith("INTERVAL"):
         return INTERVAL
@@ -253,7 +253,7 @@ def _wider_number(left: SqlType, right: SqlType) -> SqlType:
 
 
 def decimal_of(precision: int, scale: int) -> SqlType:
-    """Return a DECIMAL of so many digits, ``scale`` of them after the point."""
+    """Return the DECIMAL with these digits, ``scale`` of them after the point."""
     return SqlType(name="DECIMAL", precision=precision, scale=scale)
 
 

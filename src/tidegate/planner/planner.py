@@ -1,7 +1,7 @@
 """From a bound statement to its plans: ``BoundQuery -> LogicalPlan -> PhysicalPlan``.
 
-The logical plan is the chain that every statement has; the physical plan is the stages that run it,
-as the rules of ``rules.py`` leave them.
+The logical plan is a chain of nodes, one for each clause; the physical plan is the stages that run
+it, after the rules of ``rules.py``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tidegate.planner.rules import Types, apply_rules
 
 
 def plan_logical(bound: BoundQuery, settings: Settings) -> LogicalPlan:
-    """Return the chain of a statement, leaf first; what it does not ask for has no node.
+    """Return the chain of a statement, leaf first; absent clauses have no node.
 
     Raises:
         QueryError, ConfigError: the event time cannot be resolved (see ``resolve_watermark``).
@@ -68,12 +68,12 @@ def plan_logical(bound: BoundQuery, settings: Settings) -> LogicalPlan:
 def plan_physical(
     logical: LogicalPlan, settings: Settings, types: Types | None = None
 ) -> PhysicalPlan:
-    """Return how a logical plan runs, and the identity of its state.
+    """Return the physical plan of a logical plan, with the identity of its state.
 
     Args:
         logical: the logical plan.
         settings: the settings it was planned with.
-        types: types of the columns of FROM by their names, where Spark was asked.
+        types: types of the columns of FROM by name, if Spark was asked for them.
     """
     plan = apply_rules(_stages(logical, settings), types or {})
     fingerprint = state_fingerprint(plan)
@@ -81,7 +81,7 @@ def plan_physical(
 
 
 def check_windows(plan: LogicalPlan) -> None:
-    """Assert that the only child of every window is a watermark: it gives the rows their time."""
+    """Assert that the only child of every window is a watermark, which gives rows their time."""
     node: LogicalNode | None = plan.root
     while node is not None:
         if isinstance(node, WindowNode):
@@ -90,7 +90,7 @@ def check_windows(plan: LogicalPlan) -> None:
 
 
 def _rows(bound: BoundQuery) -> DataSource | Join:
-    """The stream, and what FROM and WITH make of it when they do more than name it."""
+    """The stream, with a Join if FROM and WITH do more than name it."""
     source = DataSource(relation=bound.source)
     written = bound.statement.from_clause
     if written.is_only(bound.source.name) and not bound.tables:
@@ -99,7 +99,7 @@ def _rows(bound: BoundQuery) -> DataSource | Join:
 
 
 def _stages(logical: LogicalPlan, settings: Settings) -> PhysicalPlan:
-    """The stages of a logical plan before any rule: rows are kept whole, nothing is guarded."""
+    """The stages of a logical plan before any rule: rows are stored whole, nothing is guarded."""
     query = logical.query
     filters = {node.stage: node.predicate for node in logical.nodes() if isinstance(node, Filter)}
     spec, window = logical.get(Watermark).spec, logical.get(WindowNode).window

@@ -1,7 +1,6 @@
-"""The rules of the planner: functions from a physical plan to the plan that takes its place.
+"""The rules of the planner: functions from a physical plan to the plan that replaces it.
 
-``RULES`` is the whole of them, in the order in which they are applied; ``runnable`` says what the
-engine does not do yet.
+``RULES`` lists them in order of application; ``runnable`` says what the engine does not do yet.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from tidegate.plan.stages import IngestPartials, IngestRows
 from tidegate.plan.statement import Aggregate
 from tidegate.planner.guards import guard_from_clause, guard_results, guard_rows
 
-# Types of the columns of FROM, by their names, where Spark was asked for them.
+# Types of the columns of FROM by name, if Spark was asked for them.
 Types: TypeAlias = Mapping[str, str | None]
 Rule: TypeAlias = Callable[[PhysicalPlan, Types], PhysicalPlan]
 
 
 def keep_partials(plan: PhysicalPlan, types: Types) -> PhysicalPlan:
-    """Keep partials instead of rows where every aggregate can be merged, or say why not."""
+    """Store partials instead of rows if every aggregate has a merge, else say why not."""
     del types
     rows = plan.ingest
-    assert isinstance(rows, IngestRows), "a plan starts with rows kept whole"
+    assert isinstance(rows, IngestRows), "a plan starts with stored rows"
     reason = _why_rows_are_kept(rows, plan)
     if reason is not None:
         return replace(plan, ingest=replace(rows, reason=reason))
@@ -45,8 +44,8 @@ def keep_partials(plan: PhysicalPlan, types: Types) -> PhysicalPlan:
 def keep_arrival_order(plan: PhysicalPlan, types: Types) -> PhysicalPlan:
     """Broadcast joined tables where the order of rows matters.
 
-    A join that moves the rows of the stream loses the order in which they arrived. A hint that the
-    statement has stays as it is.
+    A join that shuffles the rows of the stream loses their order of arrival. A statement that has
+    hints keeps them instead.
     """
     del types
     prepare = plan.prepare
@@ -89,7 +88,7 @@ def _called(aggregate: Aggregate) -> str:
 
 
 def runnable(plan: PhysicalPlan) -> str | None:
-    """Return None when the engine runs this plan today, else a sentence why it does not."""
+    """Return None if the engine can run this plan, else a sentence that says why it cannot."""
     for check in NOT_YET_RUN:
         subject = check(plan)
         if subject is not None:
@@ -97,7 +96,7 @@ def runnable(plan: PhysicalPlan) -> str | None:
     return None
 
 
-# The settings that the engine does not follow yet.
+# The settings that the engine does not implement yet.
 SETTINGS_NOT_YET_RUN: tuple[tuple[str, Callable[[Settings], object]], ...] = (
     ("shard", lambda settings: settings.shard),
     ("dedup_key", lambda settings: settings.dedup_key),
@@ -114,5 +113,5 @@ def _setting(plan: PhysicalPlan) -> str | None:
     return None
 
 
-# Each returns the start of the sentence, or None. An entry goes when the engine can do it.
+# Each returns the subject of the sentence, or None.
 NOT_YET_RUN: tuple[Callable[[PhysicalPlan], str | None], ...] = (_setting,)

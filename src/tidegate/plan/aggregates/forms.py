@@ -1,6 +1,6 @@
-"""The forms that accumulators have: sums, values with their places, lists and sets, sketches.
+"""The forms of accumulators: sums, values with their positions, lists and sets, sketches.
 
-The placeholders are those of ``table``, where the forms are put to use.
+Placeholders are described in ``table``, which uses the forms.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class Accumulator:
     Attributes:
         parts: the columns of its state.
         evaluate: the result, over the merged parts.
-        decimal: the result where Spark's is a DECIMAL, if that takes another way.
-        arity: how many arguments it takes; empty: any number.
-        constants: what the arguments after the first are when they are left out; given ones must be
-            constants. Empty: all arguments are values of rows.
+        decimal: the result if Spark's is a DECIMAL and needs another text.
+        arity: the numbers of arguments it can have; empty for any number.
+        constants: the defaults of the arguments after the first, which must be constants. If
+            empty, all arguments are values of rows.
         nulls: what it does with NULL.
-        state: what a group keeps.
+        state: what a group stores.
         result: the type of the result.
         over_rows: the call over rows kept whole; None: ``evaluate`` over the updates of all rows.
         exact: False for sketches.
@@ -56,18 +56,18 @@ def one_part(update: str, merge: str, evaluate: str = "{v}") -> Accumulator:
 
 
 def merges_itself(function: str) -> Accumulator:
-    """An aggregate that merges by itself."""
+    """An aggregate that is its own merge, such as ``min``."""
     return one_part(f"{function}({{x}}){{filter}}", f"{function}({{p}})")
 
 
-# --- Sums. Where a sum may leave its range, try_sum makes it NULL; a part that is NULL although it
-# has seen values has left the range, and so has whatever it is merged into.
+# --- Sums. If a sum leaves its range, try_sum makes it NULL. So a part that is NULL although it has
+# seen values is out of range, and so is everything it is merged into.
 
 COUNT = Part(name="n", update="count({x}){filter}", merge="sum({p})")
 
 
 def guarded(update: str) -> Part:
-    """A sum that becomes NULL when it leaves its range; it needs ``COUNT`` beside it."""
+    """A sum that becomes NULL if it leaves its range; it needs ``COUNT`` beside it."""
     merge = "CASE WHEN count({p}) = count_if({n} > 0) THEN try_sum({p}) END"
     return Part(name="s", update=update, merge=merge)
 
@@ -87,7 +87,7 @@ GUARDED_SUM = guarded("try_sum({x}){filter}")
 
 
 def sum_of(part: Part, *others: Part) -> Accumulator:
-    """A sum by its part, and what that needs beside it."""
+    """A sum by its part, and the further parts that it needs."""
     state = f"{1 + len(others)} value" + ("s" if others else "")
     return Accumulator(
         parts=(part, *others),
@@ -99,12 +99,12 @@ def sum_of(part: Part, *others: Part) -> Accumulator:
 
 
 def let(value: str, name: str, body: str) -> str:
-    """``body`` with ``name`` for a value that is computed once."""
+    """``body``, in which ``name`` is a value computed once."""
     return f"get(transform(array({value}), {name} -> {body}), 0)"
 
 
 def quotient(total: str, count: str) -> str:
-    """A decimal mean to the last digit: Spark cuts the scale of a quotient of wide decimals."""
+    """A decimal mean, exact to the last digit; Spark reduces the scale of a quotient."""
     n = f"CAST(nullif({count}, 0) AS DECIMAL(12, 0))"
     rest = f"{total} % {n}"
     return f"try_cast(({total} - {rest}) / {n} AS {{whole}}) + CAST(({rest}) / {n} AS {{part}})"
@@ -139,7 +139,7 @@ def avg_of(part: Part, divided: Callable[[str, str], str] = wide_quotient) -> Ac
     )
 
 
-# --- By the order of rows: a value is kept with its place. Ties go to the row that came first.
+# --- Order of rows: a value is stored with its position. In ties the first row wins.
 
 LEAST = "IF({y} IS NULL, NULL, named_struct('y', {y}, 'o', {order}))"
 GREATEST = (
@@ -149,7 +149,7 @@ GREATEST = (
 
 
 def placed(function: str, place: str, only: str = "{filter}") -> Accumulator:
-    """The value at the least or greatest place; NULL places do not count."""
+    """The value at the least or greatest position; NULL positions do not count."""
     value = f"named_struct('v', {{x}}, 'o', {place})"
     entry = one_part(f"{function}({value}, {place}){only}", f"{function}({{p}}, {{p}}.o)", "{v}.v")
     return replace(
@@ -169,14 +169,14 @@ FIRST_KNOWN, LAST_KNOWN = (
 )
 BY_KEY = "takes NULL like any value; skips rows where y is NULL"
 
-# --- All values, and all different ones.
+# --- All values, and all distinct ones.
 
 
 _JOINED = "flatten(collect_list({p}))"
 _VALUES = Part(name="v", update="collect_list({x}){filter}", merge=_JOINED)
-# Unary plus makes a number of a string, as Spark does for the argument of a percentile.
+# Unary plus converts a string to a number, as Spark does for the argument of a percentile.
 _NUMBERS = Part(name="v", update="collect_list(+{x}){filter}", merge=_JOINED)
-# Sorted through their places, so that values which have no order (maps) can be listed too.
+# Sorted by position alone, so that values without an order (maps) can be listed, too.
 LIST = Accumulator(
     parts=(
         Part(
@@ -198,7 +198,7 @@ LIST = Accumulator(
     over_rows=None,
 )
 
-# The run of equal values in hand, and the longest one so far.
+# The current run of equal values, and the longest one so far.
 _RUN = "IF(e <=> a.v, a.n + 1, 1)"
 MODE = Accumulator(
     parts=(_VALUES,),
@@ -210,13 +210,13 @@ MODE = Accumulator(
     arity=(1, 2),
     constants=("true",),
     state="every value",
-    result=replace(OF_X, text="the type of x; of several the least"),
+    result=replace(OF_X, text="the type of x; if there are several, the least"),
     over_rows="mode({x}, true){filter}",
 )
 
 
 def percentile(share: str) -> Accumulator:
-    """The exact percentile, between the two values next to it as Spark does."""
+    """The exact percentile, interpolated between the two nearest values as in Spark."""
     low, high = "get(s, CAST(floor(p) AS INT))", "get(s, CAST(ceil(p) AS INT))"
     between = f"IF(p = floor(p), {low} * 1D, {low} * (ceil(p) - p) + {high} * (p - floor(p)))"
     place = f"(size(s) - 1) * CAST({share} AS DOUBLE)"
@@ -241,7 +241,7 @@ PERCENTILE_APPROX = Accumulator(
 
 
 def kll(kind: str) -> Accumulator:
-    """A KLL sketch as accurate as asked: its rank error is 2.296 / k ** 0.9."""
+    """A KLL sketch with the requested accuracy: its rank error is 2.296 / k ** 0.9."""
     k = "CAST(least(65535, greatest(200, ceil(pow(2.296 * {z}, 1 / 0.9)))) AS INT)"
     return replace(
         PERCENTILE_APPROX,
@@ -257,7 +257,7 @@ def kll(kind: str) -> Accumulator:
             f"kll_sketch_get_quantile_{kind}({{v}}, CAST({{y}} AS DOUBLE)), NULL)"
         ),
         state="a KLL sketch: every value of a small group, at most about 200,000",
-        # Spark's exact form takes NaN for the greatest number; a sketch has no place for it.
+        # Spark's exact form treats NaN as the greatest number; a sketch cannot.
         nulls="skips NULL and NaN" if kind == "double" else PERCENTILE_APPROX.nulls,
         exact=False,
     )
@@ -266,7 +266,7 @@ def kll(kind: str) -> Accumulator:
 SET = replace(
     one_part("collect_set({row}){filter}", f"array_distinct({_JOINED})"),
     state="every different value",
-    result=told("ARRAY of the type of x, in no promised order"),
+    result=told("ARRAY of the type of x, in no particular order"),
 )
 _AS_RESULT = "array_distinct(transform({v}, e -> try_cast(e AS {wide})))"
 SET_SUM = let(
@@ -276,7 +276,7 @@ SET_SUM = let(
     "(a, e) -> try_cast(try_add(a, e) AS {wide})))",
 )
 
-# --- Sketches of Spark's own. A hash stands for the value, so that every type will do.
+# --- Spark's own sketches. They get a hash of the value, so that every type works.
 
 _LG_K = "CAST(least(21, greatest(12, ceil(2 * log2(1.04 / {y})))) AS INT)"
 _HASH = "IF({x} IS NULL, NULL, xxhash64({x}))"

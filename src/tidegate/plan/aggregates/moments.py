@@ -1,8 +1,8 @@
-"""Moments as Spark SQL: what a group keeps for variances, skewness, kurtosis, and for pairs.
+"""Moments as Spark SQL: the state for variances, skewness, kurtosis, and for pairs.
 
-Kept are the count, the mean and the sums of powers of the deviations from it; they are merged
-pairwise (Chan, Golub and LeVeque 1979; Pebay 2008), so nothing cancels. Placeholders are those of
-``table``.
+The state has the count, the mean and the sums of powers of the deviations from it. States are
+merged pairwise (Chan, Golub and LeVeque 1979; Pebay 2008), which avoids cancellation. Placeholders
+are described in ``table``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ _X = "CAST({x} AS DOUBLE)"
 
 
 def _mean(value: str) -> str:
-    """The mean, exact where all values are equal: a constant has no spread, whatever its parts."""
+    """The mean, exact if all values are equal, so that a constant always has variance 0."""
     least, greatest = f"min({value}){{filter}}", f"max({value}){{filter}}"
     return f"IF({least} = {greatest}, {least}, avg({value}){{filter}})"
 
@@ -25,7 +25,7 @@ def _struct(fields: dict[str, str]) -> str:
 
 
 def _pairwise(fields: dict[str, str]) -> str:
-    """The merge of structs, two at a time, by what each field is of structs a and b."""
+    """The pairwise merge of structs, given each field as an expression of structs a and b."""
     zero = _struct(dict.fromkeys(fields, "0D"))
     merged = f"CASE WHEN b.n = 0D THEN a WHEN a.n = 0D THEN b ELSE {_struct(fields)} END"
     return f"aggregate(collect_list({{p}}), {zero}, (a, b) -> {merged})"
@@ -35,7 +35,7 @@ _N = "(a.n + b.n)"
 
 
 def _apart(field: str) -> str:
-    """How far the means of b and a are apart."""
+    """The difference of the means of b and a."""
     return f"(b.{field} - a.{field})"
 
 
@@ -66,7 +66,7 @@ SPREADS: dict[str, str] = {
     "stddev_pop": "CASE WHEN {m}.n > 0 THEN sqrt({m}.m2 / {m}.n) END",
 }
 
-# Spark gives m3 and m4 only by way of skewness and kurtosis, which are NULL where m2 is 0.
+# Spark has m3 and m4 only as skewness and kurtosis, which are NULL if m2 is 0.
 _VAR, _SKEW, _KURT = (f"{name}({_X}){{filter}}" for name in ("var_pop", "skewness", "kurtosis"))
 SHAPE_UPDATE = _struct(
     {
@@ -98,8 +98,8 @@ SHAPES: dict[str, str] = {
     "kurtosis": "CASE WHEN {m}.m2 > 0D THEN try_divide({m}.n * {m}.m4, {m}.m2 * {m}.m2) - 3D END",
 }
 
-# Only rows where both are known count. As in SQL the first argument depends on the second: it is
-# the y of regr_*, and {x} here.
+# Only rows where both are known count. As in SQL the first argument is the dependent one: it is the
+# y of regr_*, but {x} here.
 _OF_X = "IF({x} IS NULL, NULL, CAST({y} AS DOUBLE))"
 _OF_Y = "IF({y} IS NULL, NULL, CAST({x} AS DOUBLE))"
 _PAIRS = f"count({_OF_X}){{filter}}"
@@ -127,7 +127,7 @@ _SLOPE = "{c}.xy / {c}.xx"
 OF_PAIRS: dict[str, str] = {
     "covar_pop": "CASE WHEN {c}.n > 0 THEN {c}.xy / {c}.n END",
     "covar_samp": "CASE WHEN {c}.n > 1 THEN {c}.xy / ({c}.n - 1) END",
-    # Products of small numbers may be 0, so what divides by them is a try_divide.
+    # Products of small numbers may underflow to 0, hence try_divide.
     "corr": (
         "CASE WHEN {c}.xx != 0D AND {c}.yy != 0D THEN try_divide({c}.xy, sqrt({c}.xx * {c}.yy)) END"
     ),

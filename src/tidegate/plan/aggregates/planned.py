@@ -1,7 +1,6 @@
-"""Planning an aggregate: the columns of its state, and the text that makes its value of them.
+"""Plans an aggregate: the columns of its state, and the text that computes its value from them.
 
-What there is stands in ``table``; here the entry of a call is picked and its
-placeholders are filled in.
+Finds the entry of a call in ``table`` and fills in its placeholders.
 """
 
 from __future__ import annotations
@@ -45,10 +44,10 @@ _KEPT_SCALE = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartialColumn:
-    """A column of the state: its name there, its update over rows, its merge over partials.
+    """A column of the state: its name, its update over rows, its merge over partials.
 
-    The name is made from the meaning of the column, so that aggregates that need the same part
-    share it and the order of the select list does not matter.
+    The name is made from the meaning of the column, so that aggregates share equal parts and the
+    order of the select list does not matter.
     """
 
     name: str
@@ -63,10 +62,9 @@ class PartialColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedAccumulator:
-    """An aggregate of a query with its columns, and the text that makes its value of them.
+    """An aggregate of a query: its state columns, and the text that computes its value.
 
-    ``decimal`` takes the place of ``evaluate`` where Spark's result is a DECIMAL; see
-    ``evaluation``.
+    ``decimal`` replaces ``evaluate`` if Spark's result is a DECIMAL; see ``evaluation``.
     """
 
     aggregate: Aggregate
@@ -76,14 +74,14 @@ class PlannedAccumulator:
 
 
 def has_merge(aggregate: Aggregate, arguments: tuple[Argument, ...] = ()) -> bool:
-    """Whether an aggregate can be kept as an accumulator instead of whole rows."""
+    """Whether an aggregate can use an accumulator instead of stored rows."""
     return _entry(aggregate, arguments) is not None
 
 
 def plan_accumulator(aggregate: Aggregate, arguments: tuple[Argument, ...]) -> PlannedAccumulator:
     """Return the state columns and the evaluation of one aggregate; ``has_merge`` holds for it."""
     entry = _entry(aggregate, arguments)
-    assert entry is not None, "only an aggregate that has a merge is planned"
+    assert entry is not None, "only aggregates with a merge are planned"
     words = _words(aggregate, entry)
     meaning = {argument.name: argument.expression.sql for argument in arguments}
     names = {part.name: _column_name(part, words, meaning) for part in entry.parts}
@@ -103,11 +101,11 @@ def plan_accumulator(aggregate: Aggregate, arguments: tuple[Argument, ...]) -> P
 
 
 def evaluation(planned: PlannedAccumulator, native_type: str | None) -> str:
-    """Return the value of merged columns, as the type that Spark gives the call.
+    """Return the value of merged columns, with the type that Spark gives the call.
 
     Args:
         planned: an accumulator.
-        native_type: the type as DDL; None where Spark does not know the aggregate.
+        native_type: the type as DDL; None if Spark does not know the aggregate.
     """
     if native_type is None:
         return planned.evaluate
@@ -123,7 +121,7 @@ def evaluation(planned: PlannedAccumulator, native_type: str | None) -> str:
         value = _filled(planned.decimal or planned.evaluate, types)
         return f"try_cast({value} AS {native_type})"
     value = planned.evaluate.replace("{wide}", native_type)
-    # Nested types come out as they are: their fields may have names that a cast cannot spell.
+    # Nested types need no cast, and their fields may have names that a cast cannot express.
     return value if "<" in native_type else f"CAST({value} AS {native_type})"
 
 
@@ -154,11 +152,10 @@ def _mean(scale: int) -> str:
 
 
 def row_aggregate(aggregate: Aggregate) -> str:
-    """Return the aggregate over rows kept whole, as Spark SQL: Spark's own where it can be.
+    """Return the aggregate over stored rows, as Spark SQL: Spark's own if possible.
 
-    It cannot where it depends on the order of rows, where Spark stops the query because a sum
-    leaves its range or a correlation divides by zero, or where both ways are to give the same
-    estimate.
+    That is not possible if it depends on the order of rows, if Spark stops the query because a sum
+    leaves its range or a correlation divides by zero, or if both paths must give the same estimate.
     """
     function = aggregate.function
     if aggregate.distinct:
@@ -179,7 +176,7 @@ _PLAIN_CALL = "{function}({args}){filter}"
 
 
 def _entry(aggregate: Aggregate, arguments: tuple[Argument, ...]) -> Accumulator | None:
-    """Return the entry for a call, or None when rows must be kept for it."""
+    """Return the entry for a call, or None if it needs stored rows."""
     name, args = aggregate.function, aggregate.args
     types = {argument.name: argument.type for argument in arguments}
     entry = REGISTERED.get(name) or ACCUMULATORS.get(name)
@@ -196,7 +193,7 @@ def _entry(aggregate: Aggregate, arguments: tuple[Argument, ...]) -> Accumulator
         return None
     if entry.constants and not all(_is_scalar_constant(each) for each in args[1:]):
         return None
-    # Spark collects no set of maps, but counts different ones.
+    # Spark counts distinct maps, but cannot collect a set of them.
     is_set = any("collect_set" in part.update for part in entry.parts)
     if is_set and any((types.get(each) or "").startswith("MAP") for each in args):
         return None
@@ -204,7 +201,7 @@ def _entry(aggregate: Aggregate, arguments: tuple[Argument, ...]) -> Accumulator
 
 
 def type_family(type_: str | None) -> str | None:
-    """Return what a type is to the table: its name; a DECIMAL of over 28 digits is WIDE DECIMAL."""
+    """Return the key of ``TYPED`` for a type; DECIMALs of over 28 digits are WIDE DECIMAL."""
     if type_ is None:
         return None
     word, _, rest = type_.upper().partition("(")
@@ -229,7 +226,7 @@ def _is_scalar_constant(argument: str) -> bool:
 
 
 def _words(aggregate: Aggregate, entry: Accumulator | None) -> dict[str, str]:
-    """What the placeholders over rows stand for; without an entry no constants are filled in."""
+    """Return the placeholders over rows with their texts; without an entry no constants."""
     args = list(aggregate.args)
     if entry is not None and args:
         args += entry.constants[len(args) - 1 :]
@@ -250,7 +247,7 @@ def _words(aggregate: Aggregate, entry: Accumulator | None) -> dict[str, str]:
 
 
 def _column_name(part: Part, words: dict[str, str], meaning: dict[str, str]) -> str:
-    """A name for the meaning of a column: what it does, and to which expressions."""
+    """Return a column name for its meaning: what it computes, from which expressions."""
     update = _filled(part.update, words)
     meant = re.sub(r"_x\d+\b", lambda match: meaning.get(match[0], match[0]), update)
     digest = sha256(meant.encode()).hexdigest()[:8]
@@ -259,5 +256,5 @@ def _column_name(part: Part, words: dict[str, str], meaning: dict[str, str]) -> 
 
 
 def _filled(text: str, words: dict[str, str]) -> str:
-    """The text with the placeholders that are known filled in; others stay as they are."""
+    """Return the text with known placeholders filled in; others stay as they are."""
     return re.sub(r"{(\w+)}", lambda match: words.get(match[1], match[0]), text)

@@ -1,6 +1,6 @@
-"""The accumulators that users add: three texts, checked for their placeholders.
+"""The accumulators that users register: three texts, with checked placeholders.
 
-Whether Spark knows what they call is asked when a query that uses them starts.
+Spark checks the texts when a query that uses them starts.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ REGISTERED: dict[str, Accumulator] = {}
 
 
 def register_accumulator(name: str, *, update: str, merge: str, evaluate: str = "{v}") -> None:
-    """Add an aggregate of your own, for statements bound from now on.
+    """Register an aggregate of your own, for all later statements.
 
     Args:
-        name: the name that statements call it by, case aside.
+        name: its name in statements; case does not matter.
         update: aggregates rows, as Spark SQL over ``{x}``, ``{y}``, ``{z}`` (the arguments),
-            ``{time}`` and ``{order}``; every aggregate function in it is followed by ``{filter}``.
-        merge: aggregates what ``update`` and ``merge`` give, ``{p}``, to the same type.
-        evaluate: the value of what is merged, ``{v}``.
+            ``{time}`` and ``{order}``; write ``{filter}`` after every aggregate function.
+        merge: aggregates states ``{p}`` from ``update`` and ``merge`` to one of the same type.
+        evaluate: computes the value from the merged state ``{v}``.
 
     >>> register_accumulator(
     ...     "geo_mean",
@@ -32,7 +32,7 @@ def register_accumulator(name: str, *, update: str, merge: str, evaluate: str = 
     ... )
 
     Raises:
-        ConfigError: the name is taken or is no name, a placeholder is unknown, or one is missing.
+        ConfigError: the name is taken or invalid, or a placeholder is unknown or missing.
     """
     example = (
         "Write e.g. register_accumulator('total', update='sum({x}){filter}', merge='sum({p})')."
@@ -48,7 +48,7 @@ def register_accumulator(name: str, *, update: str, merge: str, evaluate: str = 
     key = name.lower()
     if not re.fullmatch(r"[a-z_]\w*", key, re.ASCII):
         raise ConfigError(
-            f"{name!r} is no name for an accumulator\n\nUse letters, digits and _, e.g. geo_mean."
+            f"{name!r} is not a valid name\n\nUse letters, digits and _, e.g. geo_mean."
         )
     if key in ACCUMULATORS or key in AGGREGATE_ALIASES:
         raise ConfigError(f"there is an aggregate {name} already\n\nChoose another name.")
@@ -70,7 +70,7 @@ def registered_accumulators() -> frozenset[str]:
     return frozenset(REGISTERED)
 
 
-# What the texts of a user's accumulator may name, and what they must.
+# The placeholders that the texts of a user's accumulator can have, and those they must have.
 _OWN_PLACEHOLDERS: dict[str, tuple[tuple[str, ...], str]] = {
     "update": (("x", "y", "z", "args", "row", "time", "order", "filter"), "filter"),
     "merge": (("p",), "p"),
@@ -84,7 +84,7 @@ def _check_placeholders(place: str, text: str, known: tuple[str, ...], needed: s
     for word in used:
         if word not in known:
             raise ConfigError(
-                f"accumulator {place}: {{{word}}} is no placeholder\n\n  {text}\n\n{listed}"
+                f"accumulator {place}: {{{word}}} is not a placeholder\n\n  {text}\n\n{listed}"
             )
     if needed not in used:
         mend = (
@@ -96,5 +96,5 @@ def _check_placeholders(place: str, text: str, known: tuple[str, ...], needed: s
 
 
 def placeholders(text: str) -> list[str]:
-    """Return the names in curly brackets in a text, each time they are there."""
+    """Return the names in curly brackets in a text, with repetitions."""
     return re.findall(r"{(\w*)}", text)

@@ -1,4 +1,4 @@
-"""The types that aggregates return, as far as they are known before Spark is asked."""
+"""The types that aggregates return, as far as they are known without Spark."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tidegate.plan.types import BIGINT, DOUBLE, MOST_DIGITS, SqlType, decimal_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What an aggregate returns.
+    """The result type of an aggregate.
 
     Attributes:
-        text: the type in words, for the documentation.
-        of: the type as DDL by that of the first argument (None: unknown); None if it is not known.
+        text: a description of the type, for the documentation.
+        of: returns the type as DDL for the type of the first argument, either None if unknown.
     """
 
     text: str
@@ -46,7 +46,7 @@ def _sum_of(given: SqlType) -> SqlType | None:
 def _avg_of(given: SqlType) -> SqlType | None:
     if given.is_decimal:
         digits = given.precision + 4
-        # A wider one loses digits after the point; how many is Spark's to say.
+        # A wider one loses digits after the point; only Spark knows how many.
         return decimal_of(digits, given.scale + 4) if digits <= MOST_DIGITS else None
     return DOUBLE if given.is_number or given.is_text else None
 
@@ -58,7 +58,7 @@ def _by_rule(rule: Callable[[SqlType], SqlType | None], given: str | None) -> st
 
 
 def told(text: str) -> Result:
-    """Return a result that is only known in words."""
+    """Return a result whose type only Spark knows, with a description."""
     return Result(text=text, of=_unknown)
 
 

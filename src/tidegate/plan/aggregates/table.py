@@ -1,8 +1,8 @@
 """The table of accumulators: each aggregate as update, merge and evaluate, in Spark SQL.
 
 ``ACCUMULATORS`` has the plain calls; ``DISTINCT`` and ``IGNORE_NULLS`` those calls of an aggregate;
-``TYPED`` the forms that are cheaper where the type of the argument is known. ``docs/aggregates.md``
-is made from here.
+``TYPED`` cheaper forms for arguments of known type. ``scripts/write_aggregates_doc.py`` makes
+``docs/aggregates.md`` of them.
 
 An accumulator has one or more *parts*; a part is a column of the state. ``update`` aggregates rows
 into a part, ``merge`` aggregates parts into a part of the same type, ``evaluate`` turns merged
@@ -14,7 +14,7 @@ Placeholders of ``update``:
     {x} {y} {z}   the arguments               {time}    the row's time, BIGINT
     {args}        all of them                 {order}   a STRUCT of t, b, i that orders rows by
     {row}         one value of all of them,             time, then by arrival
-                  NULL when one is            {filter}  the FILTER clause or nothing; it follows
+                  NULL if one is NULL         {filter}  the FILTER clause or nothing; it follows
     {known}       {filter}, and without                 each aggregate function
                   rows where x is NULL
 
@@ -102,14 +102,14 @@ ACCUMULATORS: dict[str, Accumulator] = {
         result=OF_BIGINT,
     ),
     "sum": sum_of(GUARDED_SUM, COUNT),
-    # The average of BIGINTs has a sum beyond BIGINT: x / 1 makes it a DOUBLE as Spark does, and
-    # beside it a DECIMAL keeps its digits.
+    # The sum for an average of BIGINTs may exceed BIGINT: x / 1 makes it a DOUBLE, as in Spark; a
+    # DECIMAL stays exact.
     "avg": avg_of(guarded("try_sum(coalesce({x}, {x} / 1)){filter}")),
     "min": merges_itself("min"),
     "max": merges_itself("max"),
     "first": FIRST,
     "last": LAST,
-    # The first one, so that a replay and any other cut into batches give the same value.
+    # The first one, so that a replay and every cut into batches give the same value.
     "any_value": FIRST,
     "min_by": replace(placed("min_by", LEAST), arity=(2,), nulls=BY_KEY),
     "max_by": replace(placed("max_by", GREATEST), arity=(2,), nulls=BY_KEY),
@@ -121,7 +121,7 @@ ACCUMULATORS: dict[str, Accumulator] = {
     **_SPREADS,
     **_SHAPES,
     **_OF_PAIRS,
-    # Spark stops the query where a correlation divides by zero.
+    # Spark stops the query if a correlation divides by zero.
     "corr": replace(_OF_PAIRS["corr"], over_rows=None),
     "collect_list": LIST,
     "collect_set": SET,
@@ -141,7 +141,7 @@ DISTINCT: dict[str, Accumulator] = {
         SET,
         evaluate="CAST(size({v}) AS BIGINT)",
         arity=(),
-        nulls="counts the different rows where no argument is NULL",
+        nulls="counts the distinct rows where no argument is NULL",
         result=OF_BIGINT,
     ),
     "sum": replace(SET, evaluate=f"{SET_SUM}.s", result=OF_SUM),
@@ -158,7 +158,7 @@ DISTINCT: dict[str, Accumulator] = {
     },
 }
 
-# Calls over whole rows of aggregates that have no merge, where Spark's own would be without order.
+# Calls over stored rows for aggregates without a merge, if Spark's own would ignore the order.
 ONLY_OVER_ROWS: dict[str, str] = {
     name: f"{name}({{args}}) WITHIN GROUP (ORDER BY {{order}}){{filter}}"
     for name in ("listagg", "string_agg")
@@ -172,10 +172,10 @@ IGNORE_NULLS: dict[str, Accumulator] = {
 
 _INTEGERS = frozenset({"TINYINT", "SMALLINT", "INT"})
 _FLOATS = frozenset({"FLOAT", "DOUBLE"})
-# A sum of these stays in its range for 2 ** 32 rows and more.
+# A sum of these stays in range for at least 2 ** 32 rows.
 _IN_RANGE = _INTEGERS | _FLOATS | {"DECIMAL"}
 
-# Families of types are those of ``type_family``.
+# The families of types are those of ``type_family``.
 TYPED: dict[str, tuple[tuple[frozenset[str], Accumulator], ...]] = {
     "sum": (
         (_IN_RANGE, sum_of(PLAIN_SUM)),
@@ -195,7 +195,7 @@ TYPED: dict[str, tuple[tuple[frozenset[str], Accumulator], ...]] = {
     "percentile_approx": ((_INTEGERS | {"BIGINT"}, kll("bigint")), (_FLOATS, kll("double"))),
 }
 
-# Other names of the same aggregates: Spark's own synonyms, and the words of StreamDialect.
+# Other names of the same aggregates: Spark's own synonyms, and names of StreamDialect.
 AGGREGATE_ALIASES: dict[str, str] = {
     "mean": "avg",
     "try_avg": "avg",

@@ -1,4 +1,4 @@
-"""The types of aggregates, as far as they are known before Spark is asked."""
+"""The types of aggregates, as far as they are known without Spark."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tidegate.plan.statement import Aggregate
 
 
 def aggregate_type(aggregate: Aggregate, types: Mapping[str, str | None]) -> str | None:
-    """Return the type of an aggregate as DDL; None when it is not known.
+    """Return the type of an aggregate as DDL; None if unknown.
 
     Args:
         aggregate: the aggregate.
-        types: those of the values that it is given, by their names.
+        types: the types of its arguments, by name.
     """
     entry = ACCUMULATORS.get(aggregate.function)
     if entry is None:
