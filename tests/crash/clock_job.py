@@ -18,7 +18,7 @@ from tidegate.connectors.sinks import FileSink, Sink
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from tidegate.engine.stream import OnBatch
+    from tidegate.engine.batches import OnBatch
     from tidegate.metrics.report import BatchReport
 
 SQL = """

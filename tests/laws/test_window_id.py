@@ -92,7 +92,7 @@ class Restarts:
         query, sink = self.query, MemorySink()
         empty = query._prepare(query.given.empty(query.spark))
         job = query._job(empty, Outlets(results=sink), self.partitions.pop())
-        return Stepper(job, str(self.checkpoint), query.spark), sink
+        return Stepper(job, str(self.checkpoint), query._session), sink
 
     def _prepared(self, rows: DataFrame) -> DataFrame:
         return self.query._prepare({"r": rows})

@@ -23,11 +23,12 @@ from tidegate.api.inputs import Given
 from tidegate.api.targets import checked_targets
 from tidegate.compile import Compiled, compile_statement
 from tidegate.connectors.sinks import Sink, SinkLike
-from tidegate.engine.clock import with_ticks, without_ticks
+from tidegate.engine.batches import Launch, OnBatch
 from tidegate.engine.final import final_errors, final_results
+from tidegate.engine.handover import handed_over
 from tidegate.engine.job import Job, Outlets, make_job
 from tidegate.engine.rows.prepare import are_conditions, prepare
-from tidegate.engine.stream import Launch, OnBatch, Run
+from tidegate.engine.stream import Run
 from tidegate.errors import ConfigError, ExecutionError, QueryError, Span
 from tidegate.explain.render import explain_json, explain_text
 from tidegate.paths import StrPath
@@ -38,6 +39,7 @@ from tidegate.plan.side_output import KINDS
 from tidegate.planner.rules import runnable
 from tidegate.planner.warnings import warnings
 from tidegate.spark.files import is_local_by_default
+from tidegate.spark.isolation import Mirror, at_home, most_tasks
 from tidegate.spark.session import local_session
 
 if TYPE_CHECKING:
@@ -101,10 +103,12 @@ class Query:
         compiled: Compiled,
         given: Given,
         spark: SparkSession | None,
+        mirror: Mirror | None = None,
     ) -> None:
         self.compiled = compiled
         self.given = given
         self._given_spark = spark
+        self._given_mirror = mirror
 
     @property
     def logical(self) -> LogicalPlan:
@@ -150,7 +154,9 @@ class Query:
         needed = self._needed(frames)
         types = column_types(self.physical, needed, next(iter(needed.values())).sparkSession)
         compiled = self.compiled.with_types(types)
-        return Query(compiled=compiled, given=self.given, spark=self._given_spark)
+        return Query(
+            compiled=compiled, given=self.given, spark=self._given_spark, mirror=self._mirror
+        )
 
     @cached_property
     def schema(self) -> StructType:
@@ -160,7 +166,7 @@ class Query:
             QueryError: Spark's analyzer refuses an expression.
         """
         self.check_types()
-        empty = self.given.empty(self.spark)
+        empty = self.given.empty(self._session)
         query = self._typed(empty)
         rows = query._prepare(empty)
         job = query._job(rows, Outlets(results=_Nowhere()), partitions=1)
@@ -224,13 +230,14 @@ class Query:
                 "spark.readStream to tidegate.sql(..), or use query.batch(..) for a table."
             )
         sinks = checked_targets(sinks, launch.checkpoint, self.given.frames(), stream.sparkSession)
+        sinks = handed_over(sinks, self.spark)
         side = {kind.name: sinks[kind.argument] for kind in KINDS if kind.argument in sinks}
         self._warn()
         frames = self.given.frames()
         query = self._typed(frames)
-        rows = query._prepare(frames, ticks=not once, keep_rows=bool(side))
-        job = query._job(rows, _outlets(sinks["sink"], side), partitions=_parallelism(rows))
-        return Run(job, rows, launch)
+        rows = query._prepare(frames, keep_rows=bool(side))
+        job = query._job(rows, _outlets(sinks["sink"], side), partitions=most_tasks(self.spark))
+        return Run(job, at_home(rows, self.spark), launch)
 
     def batch(self, **frames: DataFrame) -> DataFrame:
         """Return the final answers over tables: what the stream gives once every window has closed.
@@ -246,7 +253,7 @@ class Query:
             QueryError: Spark's analyzer refuses an expression.
             ExecutionError: the engine does not run this plan yet, or it is in processing time.
         """
-        return final_results(*self._over_tables(frames))
+        return at_home(final_results(*self._over_tables(frames)), self.spark)
 
     def batch_errors(self, **frames: DataFrame) -> DataFrame:
         """Return one record for each row and result that ``batch`` over the same tables leaves out.
@@ -261,7 +268,7 @@ class Query:
         Raises:
             ConfigError, QueryError, ExecutionError: as ``batch``.
         """
-        return final_errors(*self._over_tables(frames, keep_rows=True))
+        return at_home(final_errors(*self._over_tables(frames, keep_rows=True)), self.spark)
 
     def _over_tables(
         self, frames: Mapping[str, DataFrame], *, keep_rows: bool = False
@@ -283,7 +290,9 @@ class Query:
             self.check_types(given)
         query = self._typed(given)
         rows = query._prepare(given, keep_rows=keep_rows)
-        return rows, query._job(rows, Outlets(results=_Nowhere()), partitions=_parallelism(rows))
+        return rows, query._job(
+            rows, Outlets(results=_Nowhere()), partitions=most_tasks(self.spark)
+        )
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -309,8 +318,6 @@ class Query:
     def _prepare(
         self,
         frames: Mapping[str, DataFrame],
-        *,
-        ticks: bool = False,
         **options: Any,  # noqa: ANN401 - options of ``prepare``, passed on
     ) -> DataFrame:
         reason = runnable(self.physical)
@@ -318,14 +325,7 @@ class Query:
             raise ExecutionError(reason)
         used = self._needed(frames)
         with self._refusing(used):
-            rows = prepare(self.physical, used, **options)
-        if not self.physical.needs_ticks:
-            return rows
-        return (
-            with_ticks(rows, self.physical.settings.clock_interval_us)
-            if ticks
-            else without_ticks(rows)
-        )
+            return prepare(self.physical, used, **options)
 
     @contextmanager
     def _refusing(self, frames: Mapping[str, DataFrame]) -> Iterator[None]:
@@ -337,7 +337,7 @@ class Query:
                 yield
         except AnalysisException as error:
             given = self._frames_by_name(frames)
-            raise refusal(self.compiled, given, self.spark) or self._refused(error) from error
+            raise refusal(self.compiled, given, self._session) or self._refused(error) from error
 
     def _refused(self, error: PySparkException) -> QueryError:
         """Return what Spark refuses of a statement that is no expression of the user's."""
@@ -354,14 +354,28 @@ class Query:
     def _needed(self, frames: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
         """The frames that the statement names."""
         needed = {relation.name for relation in self.physical.prepare.relations}
-        return {name: frame for name, frame in frames.items() if name in needed}
+        return self._own({name: frame for name, frame in frames.items() if name in needed})
 
     def _frames_by_name(self, frames: Mapping[str, DataFrame] | None) -> dict[str, DataFrame]:
         """The frames by name; a stream of which only the schema is known has no rows."""
         given = {**self.given.frames(), **(frames or {})}
         missing = [name for name in self.given.streams if name not in given]
-        empty = self.given.empty(self.spark) if missing else {}
-        return {**given, **{name: empty[name] for name in missing}}
+        empty = self.given.empty(self._session) if missing else {}
+        return self._own({**given, **{name: empty[name] for name in missing}})
+
+    def _own(self, frames: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
+        """The same frames in the session in which statements are analyzed."""
+        session = self._session
+        return {name: at_home(frame, session) for name, frame in frames.items()}
+
+    @property
+    def _session(self) -> SparkSession:
+        """A session of our own, where the user's settings cannot change what a statement means."""
+        return self._mirror.current()
+
+    @cached_property
+    def _mirror(self) -> Mirror:
+        return self._given_mirror or Mirror(self.spark, pinned=True)
 
     @property
     def spark(self) -> SparkSession:
@@ -371,10 +385,6 @@ class Query:
 
 def _outlets(results: Sink, side: Mapping[str, Sink]) -> Outlets:
     return Outlets(results=results, side=side)
-
-
-def _parallelism(frame: DataFrame) -> int:
-    return frame.sparkSession.sparkContext.defaultParallelism
 
 
 class _Nowhere:

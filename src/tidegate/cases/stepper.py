@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tidegate.engine.job import Outlets
 from tidegate.engine.stepper import Stepper
 from tidegate.plan.side_output import KINDS
+from tidegate.spark.isolation import at_home, private_session
 from tidegate.state.batch import SparkBatch
 
 if TYPE_CHECKING:
@@ -55,21 +56,22 @@ class CaseStepper:
     """Runs a query batch by batch on a checkpoint and collects the output of each step."""
 
     def __init__(self, query: Query, *, checkpoint: str, partitions: int) -> None:
-        empty = query.given.empty(query.spark)
+        empty = query.given.empty(query._session)
         self._query = query._typed(empty)
         self._rows: list[Row] = []
         self._side: list[SideRecord] = []
         side = {kind.name: Collector(self._take_side) for kind in KINDS}
         outlets = Outlets(results=Collector(self._take_rows), side=side)
+        self._spark = private_session(query.spark)
         rows = self._query._prepare(empty, keep_rows=True)
         job = self._query._job(rows, outlets, partitions)
-        self._stepper = Stepper(job, checkpoint, query.spark)
+        self._stepper = Stepper(job, checkpoint, self._spark)
 
     def batch(self, frame: DataFrame, clock_us: int) -> Outcome:
         """Run the next batch with rows of the stream, at a clock."""
         name = self._query.physical.prepare.source.name
         rows = self._query._prepare({**self._query.given.tables, name: frame}, keep_rows=True)
-        return self._outcome(self._stepper.run(self._next(clock_us), rows))
+        return self._outcome(self._stepper.run(self._next(clock_us), at_home(rows, self._spark)))
 
     def clock(self, clock_us: int) -> Outcome:
         """Let time pass without rows."""

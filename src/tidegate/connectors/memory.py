@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidegate.errors import ConfigError
+from tidegate.spark.session import current_session
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import DataFrame, Row
     from pyspark.sql.types import StructType
 
 
@@ -17,10 +18,9 @@ class MemorySink:
     def __init__(self) -> None:
         self._epochs: dict[int, list[Row]] = {}
         self._schema: StructType | None = None
-        self._spark: SparkSession | None = None
 
     def write(self, frame: DataFrame, epoch: int) -> None:
-        self._schema, self._spark = frame.schema, frame.sparkSession
+        self._schema = frame.schema
         self._epochs[epoch] = frame.collect()
 
     def rows(self) -> list[Row]:
@@ -33,8 +33,8 @@ class MemorySink:
         Raises:
             ConfigError: nothing has been written yet, so there is no schema.
         """
-        if self._spark is None or self._schema is None:
+        if self._schema is None:
             raise ConfigError(
                 "the memory sink is empty\n\nWait for a window to close, or use query.schema."
             )
-        return self._spark.createDataFrame(self.rows(), self._schema)
+        return current_session().createDataFrame(self.rows(), self._schema)

@@ -1,78 +1,170 @@
-"""The clock: one instant for all rows of a batch, the same when the batch is replayed.
+"""The clock of the steps: the machine's, but it goes on where the machine's leaps.
 
-It is the timestamp that Spark writes to its offset log before a batch runs, which is also what
-``current_timestamp()`` is for the rows of the batch. As a column of the rows it would be a constant
-in the code that reads the source, which Spark would then compile, and the JVM warm up, batch by
-batch. So the log is asked for it.
+A step is given the timestamp of its batch. As a rule that is its clock. But a machine's clock may
+be set wrong, and right again later:
 
-Ticks let time pass for a query when no rows come.
-Spark calls ``foreachBatch`` only when there is data. A plan that must meet deadlines by the clock
-therefore unions a slow ``rate`` stream; its rows are ticks, which carry the clock and nothing else.
+    ahead by more than a day   it is believed, since the query may have been stopped that long; from
+                               where to where is remembered
+    back into such a gap       it was wrong: the clock returns to the machine's
+    back by anything else      the clock goes on at half the speed until the machine's has caught up
+
+So time never stops, and it goes back only over a gap in which no batch has run.
 """
 
 from __future__ import annotations
 
-import json
-from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING
 
-from tidegate.plan.columns import TICK
-from tidegate.spark.files import file_manager
-from tidegate.state.batch import SparkBatch
-from tidegate.time import MICROS_PER_SECOND
+from tidegate.plan.settings import TimeMode
+from tidegate.state.watermark import WatermarkState
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from tidegate.plan.physical import PhysicalPlan
+    from tidegate.state.manifest import Manifest
+
+MICROS_PER_DAY = 86_400_000_000
+MICROS_PER_SECOND = 1_000_000
+
+# A greater difference is not one of drifting clocks, or of one process after another.
+LEAP_US = MICROS_PER_DAY
+
+# How many gaps are remembered.
+_GAPS = 8
 
 
-MICROS_PER_MILLI = 1_000
+class Leap(Enum):
+    """What a machine's clock did between two batches; the value says it to a user."""
+
+    AHEAD = "has gone ahead; if the query was not stopped for that long, it is wrong"
+    BACK = "has gone back; until it has caught up, the query's clock runs at half the speed"
+    RETURNED = "is back where it was before it had gone ahead; the query goes on from there"
 
 
-class OffsetLogClock:
-    """The batches of a query as Spark has written them down before they run.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """A time in which no batch has run: the clock of the last one before, the first one after."""
 
-    Args:
-        spark: any session.
-        checkpoint: the query's checkpoint folder.
+    from_us: int
+    to_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clock:
+    """The clock of a step.
+
+    Attributes:
+        us: the clock, microseconds since 1970.
+        machine_us: the timestamp of the batch.
+        gaps: over which the clock went ahead, the latest last.
     """
 
-    def __init__(self, spark: SparkSession, checkpoint: str) -> None:
-        jvm: Any = spark._jvm
-        log = jvm.org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqLog
-        root = checkpoint.rstrip("/")
-        self._log = log(spark._jsparkSession, f"{root}/offsets", True)
-        self._query_id = _query_id(spark, root)
-
-    def batch(self, batch_id: int) -> SparkBatch:
-        """Return a batch that has been planned."""
-        offsets = self._log.get(batch_id).get()
-        return SparkBatch(
-            batch_id=batch_id,
-            clock_us=int(offsets.metadataOpt().get().batchTimestampMs()) * MICROS_PER_MILLI,
-            query_id=self._query_id,
-            offsets_hash=sha256(str(offsets.toString()).encode()).hexdigest()[:32],
-        )
+    us: int
+    machine_us: int
+    gaps: tuple[Gap, ...] = ()
 
 
-def _query_id(spark: SparkSession, root: str) -> str:
-    """Return the id of a streaming query, which Spark writes down once for a checkpoint."""
-    jvm: Any = spark._jvm
-    stream = file_manager(spark, root).open(jvm.org.apache.hadoop.fs.Path(f"{root}/metadata"))
-    try:
-        return str(json.loads(bytes(stream.readAllBytes()).decode())["id"])
-    finally:
-        stream.close()
+def next_clock(
+    before: Clock | None, machine_us: int, *, may_return: bool = True
+) -> tuple[Clock, Leap | None]:
+    """Return the clock of a batch, and what is to be told of it.
+
+    Args:
+        before: the clock of the batch before.
+        machine_us: the timestamp of the batch.
+        may_return: whether the clock may go back over a gap.
+    """
+    if before is None:
+        return Clock(us=machine_us, machine_us=machine_us), None
+    if machine_us >= before.us:
+        return _ahead(before, machine_us)
+    gap = _gap_of(before, machine_us) if may_return else None
+    if gap is not None:
+        us = max(machine_us, gap.from_us)
+        gaps = tuple(each for each in before.gaps if each.to_us <= us)
+        return Clock(us=us, machine_us=machine_us, gaps=gaps), Leap.RETURNED
+    passed_us = min(max(0, machine_us - before.machine_us), LEAP_US)
+    clock = Clock(us=before.us + passed_us // 2, machine_us=machine_us, gaps=before.gaps)
+    return clock, Leap.BACK if before.machine_us - machine_us > MICROS_PER_SECOND else None
 
 
-def with_ticks(rows: DataFrame, interval_us: int) -> DataFrame:
-    """Return prepared rows with ticks among them, one an interval (at least one a second)."""
-    per_second = max(1, MICROS_PER_SECOND // interval_us)
-    rate = rows.sparkSession.readStream.format("rate").option("rowsPerSecond", per_second).load()
-    return without_ticks(rows).unionByName(
-        rate.selectExpr(f"true AS {TICK}"), allowMissingColumns=True
+def with_clock(
+    state: Manifest,
+    machine_us: int | None,
+    plan: PhysicalPlan,
+    end_of: Callable[[int], int | None],
+) -> tuple[Manifest, Leap | None]:
+    """Return the state before a batch with the clock of the batch, and what is to be told of it.
+
+    Where the clock returns, so does the bound of what has closed: to the end of the last window
+    that a row from before the gap can be in, for that may have closed in the meantime.
+
+    Args:
+        state: the state before the batch.
+        machine_us: the timestamp of the batch; None where no batch comes.
+        plan: the plan.
+        end_of: gives the end of the last window that a row of a time can be in.
+    """
+    if machine_us is None:
+        return state, None
+    before = _clock_of(state)
+    spec = plan.watermark
+    # Rows of other windows by the clock come in the order of their times.
+    may_return = spec.mode is TimeMode.EVENT or plan.close.window.waits_for_clock
+    clock, leap = next_clock(before, machine_us, may_return=may_return)
+    gaps = tuple((gap.from_us, gap.to_us) for gap in clock.gaps)
+    after = replace(state, clock_us=clock.us, machine_us=machine_us, gaps=gaps)
+    if leap is not Leap.RETURNED or before is None:
+        return after, leap
+    shards = {
+        name: replace(shard, clock_us=min(shard.clock_us, clock.us))
+        for name, shard in state.watermark.shards.items()
+    }
+    gap = _gap_of(before, machine_us)
+    assert gap is not None, "it is where the clock has returned to"
+    times = [shard.event_time_us for shard in shards.values()]
+    last_us = max(times, default=None) if spec.mode is TimeMode.EVENT else gap.from_us
+    end_us = None if last_us is None else end_of(last_us)
+    watermark_us, bound_us = state.watermark.watermark_us, state.bound_us
+    if end_us is not None and bound_us is not None and end_us < bound_us:
+        watermark_us, bound_us = end_us + spec.lateness_us, end_us
+    watermark = WatermarkState(shards=shards, watermark_us=watermark_us)
+    return replace(after, watermark=watermark, bound_us=bound_us), leap
+
+
+def returns(state: Manifest, machine_us: int, plan: PhysicalPlan) -> bool:
+    """Whether a batch brings the clock back over a gap while windows wait for the clock alone."""
+    before = _clock_of(state)
+    return (
+        plan.watermark.mode is TimeMode.PROCESSING
+        and plan.close.window.waits_for_clock
+        and next_clock(before, machine_us)[1] is Leap.RETURNED
     )
 
 
-def without_ticks(rows: DataFrame) -> DataFrame:
-    """Return prepared rows of a plan that needs ticks when there are none (``once``, a table)."""
-    return rows.selectExpr("*", f"false AS {TICK}")
+def _clock_of(state: Manifest) -> Clock | None:
+    if state.clock_us is None:
+        return None
+    return Clock(
+        us=state.clock_us,
+        machine_us=state.clock_us if state.machine_us is None else state.machine_us,
+        gaps=tuple(Gap(from_us=first, to_us=last) for first, last in state.gaps),
+    )
+
+
+def _ahead(before: Clock, machine_us: int) -> tuple[Clock, Leap | None]:
+    if machine_us - before.us <= LEAP_US:
+        return Clock(us=machine_us, machine_us=machine_us, gaps=before.gaps), None
+    gaps = (*before.gaps, Gap(from_us=before.us, to_us=machine_us))[-_GAPS:]
+    return Clock(us=machine_us, machine_us=machine_us, gaps=gaps), Leap.AHEAD
+
+
+def _gap_of(before: Clock, machine_us: int) -> Gap | None:
+    """The gap that the machine's clock has come back to; a small step back is none of it."""
+    if before.us - machine_us <= LEAP_US:
+        return None
+    return next(
+        (gap for gap in before.gaps if gap.from_us - LEAP_US <= machine_us < gap.to_us), None
+    )

@@ -17,12 +17,14 @@ left. So a crash between any two of them is mended by running the batch again.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tidegate.engine.clock import Leap, with_clock
 from tidegate.engine.faults import fault_point
 from tidegate.engine.rows.prepare import BatchStart
 from tidegate.engine.side_output.records import Judged
@@ -37,12 +39,15 @@ from tidegate.spark.observe import observed
 from tidegate.state.intents import Intent, StepKind
 from tidegate.state.manifest import Manifest, Segment, Tables
 from tidegate.state.watermark import SINGLE_SHARD, WatermarkState, advance
+from tidegate.time import format_time
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from tidegate.engine.job import Job
     from tidegate.engine.state_io import StateIO
+
+_LOG = logging.getLogger("tidegate")
 
 # Segments of one level that are merged into one of the next: closing reads O(log batches) of them.
 MERGE_FACTOR = 8
@@ -76,8 +81,11 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
     """Run one micro-batch; return the state after it, already committed, and what it did."""
     started = time.monotonic()
     epoch = state.epoch + 1
-    # The clock never goes back, whatever the machine's clock does.
-    clock_us = _latest(state.clock_us, batch.clock_us)
+    before = state
+    state, leap = with_clock(state, batch.clock_us, job.plan, partial(_end_of, job))
+    if leap is not None:
+        _tell(leap, before, batch)
+    clock_us = state.clock_us
     if batch.decided is not None:
         clock_us = batch.decided.clock_us
     start = BatchStart(epoch=epoch, clock_us=clock_us, bound_us=state.bound_us)
@@ -127,6 +135,8 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
         fingerprint=job.plan.fingerprint,
         plan_id=job.plan.plan_id,
         clock_us=clock_us,
+        machine_us=state.machine_us,
+        gaps=state.gaps,
         watermark=intent.watermark,
         bound_us=intent.bound_us,
         writer=io.store.writer,
@@ -139,7 +149,25 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
     fault_point("after_manifest", epoch)
     io.store.clean_up(after)
     fault_point("after_clean_up", epoch)
-    return after, replace(_report(after, counts, emitted, started), side_dropped=side_dropped)
+    report = _report(after, counts, emitted, started)
+    return after, replace(report, side_dropped=side_dropped, clock_leaps=int(leap is not None))
+
+
+def _end_of(job: Job, time_us: int) -> int | None:
+    """The end of the last window that a row of a time can be in."""
+    row = Segment(name="", first_us=time_us, last_us=time_us, rows=1)
+    return job.operator.end_of_all(Tables(windows=(row,)))
+
+
+def _tell(leap: Leap, before: Manifest, batch: Batch) -> None:
+    assert before.clock_us is not None, "a leap is one from somewhere"
+    assert batch.clock_us is not None, "a leap is one to somewhere"
+    _LOG.warning(
+        "the machine's clock %s: it was %s and is %s",
+        leap.value,
+        format_time(before.machine_us or before.clock_us),
+        format_time(batch.clock_us),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

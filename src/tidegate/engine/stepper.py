@@ -10,10 +10,12 @@ import logging
 import threading
 from typing import TYPE_CHECKING
 
+from tidegate.engine.clock import returns
 from tidegate.engine.state_io import StateIO
 from tidegate.engine.step import Batch, step
 from tidegate.engine.tasks import Tasks
 from tidegate.errors import StateError, TidegateError
+from tidegate.spark.isolation import pin
 from tidegate.state.batch import SparkBatch, is_replay
 from tidegate.state.intents import StepKind
 from tidegate.state.manifest import Manifest, check_fingerprint
@@ -64,6 +66,7 @@ class Stepper:
     """
 
     def __init__(self, job: Job, checkpoint: str, spark: SparkSession) -> None:
+        pin(spark)
         for name, value in STEP_CONF.items():
             spark.conf.set(name, value)
         self._job = job
@@ -84,6 +87,10 @@ class Stepper:
     def state(self) -> Manifest:
         """The state after the last step."""
         return self._state
+
+    def limit_tasks(self, most: int) -> None:
+        """Set the most tasks that a shuffle may have from here on."""
+        self._io.tasks.most = most
 
     def run(self, batch: SparkBatch, rows: DataFrame | None) -> BatchReport | None:
         """Run the step of a batch; None when the state already has it (a replay after a crash).
@@ -115,6 +122,8 @@ class Stepper:
                     self._checkpoint,
                 )
                 decided = None
+            if decided is None and self._leaves_windows_behind(batch):
+                self._step(self._without_rows(StepKind.DRAIN))
             return self._step(
                 Batch(
                     batch_id=batch.batch_id,
@@ -183,6 +192,12 @@ class Stepper:
             report.epoch,
         )
         return begun.kind, report
+
+    def _leaves_windows_behind(self, batch: SparkBatch) -> bool:
+        """Whether windows are open in a time that was none, since the clock now returns from it."""
+        if not returns(self._state, batch.clock_us, self._job.plan):
+            return False
+        return self._job.operator.open_windows(self._state) > 0
 
     def _decided(self) -> Intent | None:
         """What an earlier attempt at the coming step has decided."""

@@ -1,55 +1,51 @@
-"""A running query: Spark's ``foreachBatch`` on one side, the stepper on the other."""
+"""A running query: Spark's ``foreachBatch`` on one side, the stepper on the other.
+
+``Run`` is the handle that users hold. It may be called at any moment, from any thread, also from a
+sink or from ``on_batch``, which run inside a batch. What each call does when is drawn in
+docs/python.md.
+"""
 
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
-from tidegate.engine.clock import OffsetLogClock
-from tidegate.engine.stepper import Stepper
+from tidegate.engine.batches import Batches, Launch
+from tidegate.engine.failures import (
+    check_timeout,
+    in_a_batch,
+    outside_of_batches,
+    refused_inside,
+)
+from tidegate.engine.ticks import AVAILABLE_NOW, turn_back_ticks, with_sources_of
 from tidegate.errors import ConfigError, ExecutionError, TidegateError
 from tidegate.spark.failures import reason_of
-from tidegate.spark.files import CheaperFiles
+from tidegate.spark.files import cheaper_files
+from tidegate.spark.isolation import starting
 from tidegate.time import format_time, parse_duration
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
     from tidegate.engine.job import Job
-    from tidegate.metrics.report import BatchReport
 
-_LONGEST_SECONDS = 1e15
+_INITIALIZATION_MS = 10_000
 
-OnBatch: TypeAlias = "Callable[[BatchReport], object]"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
-    """How to start.
-
-    Attributes:
-        checkpoint: the folder of Spark's progress and of the state.
-        trigger: the interval of batches; None: as fast as possible.
-        once: read what is there, then end.
-        name: the name of the query in Spark.
-        on_batch: called with the report of each batch.
-    """
-
-    checkpoint: str
-    trigger: str | None = None
-    once: bool = False
-    name: str | None = None
-    on_batch: OnBatch | None = None
+# What py4j raises when a call fails in the JVM, or when the JVM is gone.
+_JVM_ERRORS = (PySparkException, Py4JError, OSError)
 
 
 class Run:
-    """A started query.
+    """A started query; in a ``with`` statement it is stopped at the end.
 
     Attributes:
         query: Spark's own handle.
@@ -58,37 +54,23 @@ class Run:
     def __init__(self, job: Job, rows: DataFrame, launch: Launch) -> None:
         self._job = job
         self._launch = launch
-        self._failure: Exception | None = None
-        self._stopping = threading.Event()
-        self._between_batches = threading.Condition()
-        self._in_batch = False
-        # The stepper belongs to the session of the batches, which Spark makes; a first look at the
-        # checkpoint here refuses one of another query before anything has started.
-        self._stepper = Stepper(job, launch.checkpoint, _clone(rows.sparkSession))
-        self._clock: OffsetLogClock | None = None
-        writer = rows.writeStream.foreachBatch(self._batch).option(
-            "checkpointLocation", launch.checkpoint
-        )
-        if launch.name:
-            writer = writer.queryName(launch.name)
-        if launch.once:
-            writer = writer.trigger(availableNow=True)
-        else:
-            writer = writer.trigger(processingTime=_interval(launch.trigger))
-        self._files = CheaperFiles(rows.sparkSession, launch.checkpoint)
-        try:
-            self.query: StreamingQuery = writer.start()
-        except Exception as error:
-            self._files.restore()
-            raise ExecutionError(
-                f"the query did not start: {reason_of(error)}\n\n"
-                f"Mend that; nothing has been read. Its checkpoint is {launch.checkpoint}."
-            ) from error
+        self._ending = threading.RLock()
+        self._told: TidegateError | None = None
+        spark = rows.sparkSession
+        self._batches = Batches(job, launch, spark)
+        self._gate = self._batches.gate
+        self._rows, last = with_sources_of(launch.checkpoint, rows, job.plan)
+        self._settings = cheaper_files(spark, launch.checkpoint)
+        if self._rows is not rows:
+            self._settings |= {AVAILABLE_NOW: "true"}
+            turn_back_ticks(spark, launch.checkpoint, last)
+        trigger = {"availableNow": True} if launch.once else {"processingTime": _interval(launch)}
+        self.query: StreamingQuery = self._start(trigger)
 
     @property
     def watermark(self) -> str | None:
         """The watermark as ISO 8601 UTC, None before the first timed row."""
-        watermark_us = self._stepper.state.watermark.watermark_us
+        watermark_us = self._batches.stepper.state.watermark.watermark_us
         return None if watermark_us is None else format_time(watermark_us)
 
     @property
@@ -97,27 +79,34 @@ class Run:
 
         A window without rows between two that have some counts too.
         """
-        state = self._stepper.state
-        return self._job.operator.open_windows(state)
+        return self._job.operator.open_windows(self._batches.stepper.state)
 
     @property
     def status(self) -> dict[str, object]:
-        """Where the query stands: batch, watermark, totals by fate, size of the state."""
-        state = self._stepper.state
+        """Where the query stands: batch, watermark, failure, totals by fate, size of the state."""
+        state = self._batches.stepper.state
         totals = {name: getattr(state.totals, name) for name in state.totals.__slots__}
+        active = _is_active(self.query)
+        failure = None if active else self._find_failure()
         return {
             "name": self._launch.name,
-            "active": self.query.isActive,
+            "active": active,
+            "failure": None if failure is None else str(failure),
             "batch_id": state.batch_id,
             "watermark": self.watermark,
             "open_windows": self.open_windows,
             "state_rows": sum(segment.rows for segment in state.segments),
             "segments": len(state.segments),
+            "failed_watches": self._batches.failed_watches,
+            "clock_leaps": self._batches.clock_leaps,
             **totals,
         }
 
     def stop(self, *, flush: bool = False, drain: bool = False) -> None:
         """Let the batch in hand end and stop; all state is kept.
+
+        From a sink or from ``on_batch`` it only asks: the batch ends after the call, and then the
+        query.
 
         Args:
             flush: besides, emit open state windows (other kinds have nothing to flush).
@@ -125,21 +114,24 @@ class Run:
 
         Raises:
             ConfigError: ``flush`` or ``drain`` is not True or False; the query goes on.
-            TidegateError: the query had failed before.
+            ExecutionError: the query has failed, and then nothing is flushed or drained; or a sink
+                or ``on_batch`` asks for a flush or a drain.
         """
         for name, value in (("flush", flush), ("drain", drain)):
             if not isinstance(value, bool):
                 raise ConfigError(f"{name} is {value!r:.80}\n\nGive {name}=True or {name}=False.")
-        self._stopping.set()
-        with self._between_batches:
-            self._between_batches.wait_for(lambda: not self._in_batch)
-        self.query.stop()
-        self._files.restore()
-        self._raise_failure()
+        if self._gate.holds_me:
+            if flush or drain:
+                raise refused_inside("flush or drain")
+            self._gate.close()
+            threading.Thread(target=self._end, name="tidegate-stop", daemon=True).start()
+            return
+        self._end()
         if flush:
-            self._report(self._stepper.flush())
+            self._follow_up(self._flush)
         if drain:
-            self.drain()
+            self._follow_up(self._drain)
+        self._raise_failure()
 
     def await_termination(self, timeout: float | None = None) -> bool:
         """Wait until the query ends by itself or by ``stop``.
@@ -149,107 +141,172 @@ class Run:
 
         Raises:
             ConfigError: ``timeout`` is not a number of seconds.
-            TidegateError: the query failed.
+            ExecutionError: the query has failed; or a sink or ``on_batch`` would wait for itself.
         """
-        _check_timeout(timeout)
-        try:
+        check_timeout(timeout)
+        if self._gate.holds_me:
+            raise refused_inside("wait for the end of the query")
+        # What it raises is the failure of the query, which is told below in our words.
+        with suppress(*_JVM_ERRORS):
             if timeout is None:
                 self.query.awaitTermination()
-                return True
             # Spark takes a fraction of a second, though its annotation does not say so, but not 0.
-            return bool(self.query.awaitTermination(max(timeout, 0.001)))  # type: ignore[arg-type]
-        except PySparkException as error:
-            self._raise_failure()
-            if not self._stopping.is_set():
-                raise ExecutionError(f"the query stopped: {reason_of(error)}") from error
-            return True
-        finally:
-            if not self.query.isActive:
-                self._files.restore()
+            elif not self.query.awaitTermination(max(timeout, 0.001)):  # type: ignore[arg-type]
+                return False
+        self._raise_failure()
+        return True
 
     def drain(self) -> None:
-        """Close and emit every window of a query that has ended by itself (``once``).
+        """Close and emit every window of a query that has ended.
+
+        A batch that Spark has planned and that has not run yet is run first.
 
         Raises:
-            ExecutionError: the query is still running.
+            ExecutionError: the query is still running, or has failed.
         """
-        if self.query.isActive:
+        if self._gate.holds_me:
+            raise refused_inside("drain")
+        if _is_active(self.query):
             raise ExecutionError(
                 "the query is still running\n\n"
                 "Write run.stop(drain=True), or run.await_termination() first."
             )
-        self._report(self._stepper.drain())
+        self._follow_up(self._drain)
 
-    def _batch(self, rows: DataFrame, batch_id: int) -> None:
-        with self._between_batches:
-            if self._stopping.is_set():
-                # Nothing of this batch has been done: Spark replays it when the query starts again.
-                raise _Stopping
-            self._in_batch = True
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
         try:
-            if self._clock is None:
-                # From the first batch on the steps run in the session that Spark made for the
-                # batches.
-                self._stepper = Stepper(self._job, self._launch.checkpoint, rows.sparkSession)
-                self._files.restore()
-                self._clock = OffsetLogClock(rows.sparkSession, self._launch.checkpoint)
-            self._report(self._stepper.run(self._clock.batch(batch_id), _in_one_task(rows)))
-        except Exception as error:
-            self._failure = error
-            raise
-        finally:
-            with self._between_batches:
-                self._in_batch = False
-                self._between_batches.notify_all()
+            self.stop()
+        except TidegateError:
+            # The error of the block goes first; it is often the same one.
+            if error is None:
+                raise
 
-    def _report(self, report: BatchReport | None) -> None:
-        if report is not None and self._launch.on_batch is not None:
-            self._launch.on_batch(report)
+    def _start(self, trigger: dict[str, Any]) -> StreamingQuery:
+        """Start Spark's query, and return when it has made its sources."""
+        spark = self._rows.sparkSession
+        query: weakref.ref[StreamingQuery] | None = None
+        self._entrance = self._batches.expect(lambda: query is None or _is_active(query()))
+        writer = self._rows.writeStream.foreachBatch(self._entrance).option(
+            "checkpointLocation", self._launch.checkpoint
+        )
+        if self._launch.name:
+            writer = writer.queryName(self._launch.name)
+        # Spark reads settings of the user's session while it makes its sources.
+        with starting(spark, self._settings):
+            try:
+                started = writer.trigger(**trigger).start()
+            except _JVM_ERRORS as error:
+                raise ExecutionError(
+                    f"the query did not start: {reason_of(error)}\n\n"
+                    "Mend that; nothing has been read. Its checkpoint is "
+                    f"{self._launch.checkpoint}."
+                ) from error
+            query = weakref.ref(started)
+            # A failure is one of the query, which its handle tells.
+            with suppress(*_JVM_ERRORS):
+                started._jsq.streamingQuery().awaitInitialization(_INITIALIZATION_MS)
+        return started
+
+    def _end(self) -> None:
+        """Stop Spark's query between two batches."""
+        self._gate.close()
+        self._gate.wait_until_empty()
+        try:
+            self.query.stop()
+        except _JVM_ERRORS as error:
+            if _is_active(self.query):
+                raise ExecutionError(
+                    f"Spark does not stop the query: {reason_of(error)}"
+                ) from error
+
+    def _follow_up(self, do: Callable[[], None]) -> None:
+        """Do what follows the last batch, once all that Spark has planned has run."""
+        with self._ending:
+            failure = self._find_failure()
+            if failure is not None:
+                raise ExecutionError(
+                    "nothing was flushed or drained, because the query has failed\n\n"
+                    f"{failure}\n\nMend the cause and start the query again; when the failed batch "
+                    "has run, stop(drain=True) or --drain closes its windows too."
+                ) from failure
+            self._run_pending()
+            with self._gate.occupied():
+                try:
+                    do()
+                except TidegateError:
+                    raise
+                except Exception as error:
+                    raise ExecutionError(
+                        f"the state is as it was, because this failed: {reason_of(error)}\n\n"
+                        "Mend the cause and ask for the flush or the drain again."
+                    ) from error
+
+    def _flush(self) -> None:
+        self._batches.report(self._batches.stepper.flush())
+
+    def _drain(self) -> None:
+        self._batches.report(self._batches.stepper.drain())
+
+    def _run_pending(self) -> None:
+        """Run the batch that Spark has planned and no step has taken, if there is one."""
+        if not self._batches.has_pending():
+            return
+        self._gate.reopen()
+        try:
+            # Spark runs a planned batch first, and with this trigger it runs one batch.
+            self.query = self._start({"once": True})
+            with suppress(*_JVM_ERRORS):
+                self.query.awaitTermination()
+        finally:
+            self._gate.close()
+            self._entrance.shut()
+        self._raise_failure()
+        if self._batches.has_pending():
+            raise ExecutionError(
+                "nothing was flushed or drained: a batch that comes first was stopped by another "
+                "call\n\nAsk for the flush or the drain again."
+            )
 
     def _raise_failure(self) -> None:
-        failure, self._failure = self._failure, None
-        if failure is None:
-            return
-        if isinstance(failure, TidegateError):
-            raise failure
-        raise ExecutionError(
-            f"the query stopped in a batch: {reason_of(failure)}\n\n"
-            "The batch is run again when the query is started again; nothing of it is in the "
-            "results."
-        ) from failure
+        failure = self._find_failure()
+        if failure is not None:
+            raise failure.with_traceback(None)
+
+    def _find_failure(self) -> TidegateError | None:
+        """Return why the query ended, None if it was asked to or is still running."""
+        if self._told is None and not _is_active(self.query):
+            if self._batches.failure is not None:
+                self._told = in_a_batch(self._batches.failure)
+            elif not self._gate.turned_away:
+                self._told = outside_of_batches(self._exception())
+            self._entrance.shut()
+        return self._told
+
+    def _exception(self) -> Exception | None:
+        try:
+            return self.query.exception()
+        except _JVM_ERRORS:
+            return None
 
 
-def _check_timeout(timeout: object) -> None:
-    is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
-    if timeout is not None and not (is_number and 0 <= float(str(timeout)) < _LONGEST_SECONDS):
-        raise ConfigError(
-            f"timeout is {timeout!r:.80}, it must be a number of seconds, 0 or more\n\n"
-            "Give e.g. timeout=10, or leave it out to wait for the end."
-        )
+def _is_active(query: StreamingQuery | None) -> bool:
+    try:
+        return query is not None and bool(query.isActive)
+    except _JVM_ERRORS:
+        # Spark itself has ended.
+        return False
 
 
-class _Stopping(Exception):
-    """A batch came after ``stop`` was asked for."""
-
-
-def _clone(spark: SparkSession) -> SparkSession:
-    """A session with the settings and functions of another, as Spark makes one for batches."""
-    session: Any = spark._jsparkSession
-    return SparkSession(spark.sparkContext, session.cloneSession())
-
-
-def _in_one_task(rows: DataFrame) -> DataFrame:
-    """The rows of a batch; those of one task say so, which saves an exchange."""
-    # Spark hands over the rows of a batch as an RDD that it has planned already.
-    tasks = rows._jdf.queryExecution().analyzed().rdd().getNumPartitions()
-    return rows.coalesce(1) if tasks == 1 else rows
-
-
-def _interval(trigger: str | None) -> str:
+def _interval(launch: Launch) -> str:
     """A duration of ours (``1s``) as Spark spells it; another text is Spark's own and stays."""
-    if trigger is None:
+    if launch.trigger is None:
         return "0 seconds"
     try:
-        return f"{parse_duration(trigger) // 1000} milliseconds"
+        return f"{parse_duration(launch.trigger) // 1000} milliseconds"
     except ValueError:
-        return trigger
+        return launch.trigger

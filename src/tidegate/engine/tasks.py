@@ -47,7 +47,7 @@ class Tasks:
 
     def __init__(self, spark: SparkSession, most: int) -> None:
         self._spark = spark
-        self._most = most
+        self.most = most
         self._settings: dict[str, str] = {}
         # State rows that the last batch brought, and the most files that one was written to; None
         # before the first.
@@ -56,7 +56,7 @@ class Tasks:
 
     def set(self, count: int | None = None) -> None:
         """Set how many tasks the next shuffle has; all that may be without a number."""
-        count = self._most if count is None else min(count, self._most)
+        count = self.most if count is None else min(count, self.most)
         self._set("spark.sql.shuffle.partitions", str(count))
 
     def set_for(self, segments: Sequence[Segment]) -> None:

@@ -53,6 +53,7 @@ class BatchReport(Counts):
     state_rows: int = 0
     segments: int = 0
     open_from_us: int | None = None
+    clock_leaps: int = 0
     duration_ms: int = 0
 
     @property

@@ -13,7 +13,6 @@ OWN_TIME = "_own_t"  # BIGINT, its own event time, if TIME can be a fallback
 PASS = "_pass"  # BOOLEAN, whether WHERE is true
 ERROR = "_err"  # STRING, the first error of the row, or of the results of a closed window
 ROW = "_row"  # STRUCT, the original row, for side output
-TICK = "_tick"  # BOOLEAN, the row only carries the clock
 OPEN, EMIT, WHEN = "_open", "_emit", "_when"  # BOOLEAN, the conditions of a window
 
 # A judged and placed row.

@@ -150,24 +150,12 @@ def file_manager(spark: SparkSession, folder: str) -> Any:  # noqa: ANN401 - a J
     return streaming.checkpointing.CheckpointFileManager.create(path, conf)
 
 
-class CheaperFiles:
-    """Lets a query that is about to start write its checkpoint the cheaper way.
+def cheaper_files(spark: SparkSession, checkpoint: str) -> dict[str, str]:
+    """Return the settings by which a query that is about to start writes its checkpoint cheaper.
 
-    A query takes the settings of its session with it when it starts, but its sources take them only
-    when its first batch is planned. ``restore`` gives the session its own setting back.
+    Spark reads them in the session of the query while it makes the sources.
     """
-
-    def __init__(self, spark: SparkSession, checkpoint: str) -> None:
-        self._spark = spark
-        self._set = _has_cheaper(spark, checkpoint)
-        if self._set:
-            spark.conf.set(_SETTING, _BY_FILE_SYSTEM)
-
-    def restore(self) -> None:
-        """Unset what was set; a second call does nothing."""
-        if self._set:
-            self._spark.conf.unset(_SETTING)
-            self._set = False
+    return {_SETTING: _BY_FILE_SYSTEM} if _has_cheaper(spark, checkpoint) else {}
 
 
 def _has_cheaper(spark: SparkSession, folder: str) -> bool:

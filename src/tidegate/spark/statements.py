@@ -75,11 +75,25 @@ def empty_frame(spark: SparkSession, schema: StructType | str) -> DataFrame:
     session: Any = spark._jsparkSession
     jvm: Any = spark._jvm
     columns = (
-        jvm.org.apache.spark.sql.types.StructType.fromDDL(schema)
-        if isinstance(schema, str)
-        else session.parseDataType(schema.json())
+        _of_ddl(spark, schema) if isinstance(schema, str) else session.parseDataType(schema.json())
     )
     return DataFrame(session.createDataFrame(jvm.java.util.ArrayList(), columns), spark)
+
+
+def _of_ddl(spark: SparkSession, ddl: str) -> Any:  # noqa: ANN401 - a JVM object
+    """Return Spark's schema of a DDL, read by the settings of a session."""
+    jvm: Any = spark._jvm
+    classic: Any = getattr(jvm.org.apache.spark.sql.classic, "SparkSession$")
+    sessions: Any = getattr(classic, "MODULE$")
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(spark._jsparkSession)
+    try:
+        return jvm.org.apache.spark.sql.types.StructType.fromDDL(ddl)
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
 
 
 def by_reference(value: int, beside: str) -> str:

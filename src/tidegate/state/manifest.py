@@ -123,7 +123,9 @@ class Manifest:
         offsets_hash: a hash of the offsets that the batch reads up to; None likewise.
         fingerprint: what shapes the state, see ``PhysicalPlan.fingerprint``.
         plan_id: its hash.
-        clock_us: the greatest clock so far.
+        clock_us: the clock of the step, which goes back only over a gap.
+        machine_us: the timestamp of Spark's batch that it comes from.
+        gaps: from where to where the clock went ahead, see ``tidegate.engine.clock``.
         watermark: the shards and the watermark.
         bound_us: windows with an end up to here have closed; None while there is no watermark.
         writer: who wrote it; None in the state before the first step.
@@ -140,6 +142,8 @@ class Manifest:
     fingerprint: Mapping[str, str]
     plan_id: str
     clock_us: int | None = None
+    machine_us: int | None = None
+    gaps: tuple[tuple[int, int], ...] = ()
     watermark: WatermarkState = field(default_factory=WatermarkState)
     bound_us: int | None = None
     writer: Writer | None = None

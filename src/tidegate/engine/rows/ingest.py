@@ -111,8 +111,8 @@ def _if(kept: str, intake: Intake) -> str:
     return intake.time if intake.late is None else f"IF({kept}, {intake.time}, NULL)"
 
 
-# The fates that are counted by themselves: all but accumulated rows and ticks.
-COUNTED = tuple(fate for fate in Fate if fate not in (Fate.ACCUMULATED, Fate.TICK))
+# The fates that are counted by themselves: all but that of accumulated rows.
+COUNTED = tuple(fate for fate in Fate if fate is not Fate.ACCUMULATED)
 
 
 def _list(fates: tuple[Fate, ...]) -> str:

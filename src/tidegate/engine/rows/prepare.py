@@ -40,7 +40,6 @@ from tidegate.plan.columns import (
     PANE,
     PASS,
     ROW,
-    TICK,
     TIME,
     WHEN,
 )
@@ -66,8 +65,7 @@ class Fate(IntEnum):
     FILTERED = 4
     OUTSIDE_WINDOWS = 5
     EVENT_TIME_OUT_OF_RANGE = 6
-    TICK = 7
-    ROW_ERROR = 8
+    ROW_ERROR = 7
 
 
 # Rows of these fates have no event time that the watermark may follow.
@@ -75,7 +73,6 @@ UNTIMED = (
     Fate.NULL_EVENT_TIME,
     Fate.FUTURE_EVENT_TIME,
     Fate.EVENT_TIME_OUT_OF_RANGE,
-    Fate.TICK,
 )
 
 
@@ -279,7 +276,6 @@ def fate_case(
     """
     out_of_range = f"{TIME} < {LEAST_TIME_US}L OR {TIME} > {GREATEST_TIME_US}L"
     branches: list[tuple[str | None, Fate]] = [
-        (TICK, Fate.TICK) if plan.needs_ticks else (None, Fate.TICK),
         (_malformed(plan), Fate.ROW_ERROR),
         (f"{TIME} IS NULL", Fate.NULL_EVENT_TIME),
         (out_of_range, Fate.EVENT_TIME_OUT_OF_RANGE),

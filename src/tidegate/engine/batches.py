@@ -1,0 +1,183 @@
+"""The batches of a started query, as Spark brings them: each goes to the stepper and a watcher.
+
+Nothing here knows the handle of the query, nor Spark's. Spark keeps what it calls until its own
+handle is gone; if that were kept from here, neither would ever go.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from tidegate.engine.gate import Gate, TurnedAway
+from tidegate.engine.offsets import SparkProgress
+from tidegate.engine.stepper import Stepper
+from tidegate.spark.isolation import most_tasks, private_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tidegate.engine.job import Job
+    from tidegate.metrics.report import BatchReport
+
+OnBatch: TypeAlias = "Callable[[BatchReport], object]"
+
+_LOG = logging.getLogger("tidegate")
+
+_HOLD_SECONDS = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """How to start.
+
+    Attributes:
+        checkpoint: the folder of Spark's progress and of the state.
+        trigger: the interval of batches; None: as fast as possible.
+        once: read what is there, then end.
+        name: the name of the query in Spark.
+        on_batch: called with the report of each batch.
+    """
+
+    checkpoint: str
+    trigger: str | None = None
+    once: bool = False
+    name: str | None = None
+    on_batch: OnBatch | None = None
+
+
+class Batches:
+    """Takes the batches of a query.
+
+    Attributes:
+        gate: lets them in until the query is to end.
+        stepper: runs the steps.
+        failure: what the last batch raised.
+        failed_watches: how often ``on_batch`` failed.
+        clock_leaps: how often the machine's clock has leapt.
+
+    Args:
+        job: what to run.
+        launch: how the query is started.
+        spark: the session of the query.
+
+    Raises:
+        StateError: the checkpoint holds the state of another query, or cannot be read.
+    """
+
+    def __init__(self, job: Job, launch: Launch, spark: SparkSession) -> None:
+        self.gate = Gate()
+        self.failure: Exception | None = None
+        self.failed_watches = 0
+        self.clock_leaps = 0
+        self._job = job
+        self._launch = launch
+        self._spark = spark
+        # A first look at the checkpoint refuses one of another query before anything has started.
+        # From the first batch on the steps run in the session that Spark makes for the batches.
+        self.stepper = Stepper(job, launch.checkpoint, private_session(spark))
+        self._progress = SparkProgress(spark, launch.checkpoint)
+        self._query_id = ""
+        self._has_session = False
+        self._is_active: Callable[[], bool] = lambda: True
+
+    def expect(self, is_active: Callable[[], bool]) -> Entrance:
+        """Return the entrance for the batches of one start of Spark's query.
+
+        Args:
+            is_active: whether Spark's query is still to go on.
+        """
+        self._has_session = False
+        self._is_active = is_active
+        return Entrance(self)
+
+    def has_pending(self) -> bool:
+        """Whether Spark has planned a batch that no step has taken."""
+        planned = self._progress.newest()
+        return planned is not None and planned.batch_id > self.stepper.state.batch_id
+
+    def take(self, rows: DataFrame, batch_id: int) -> None:
+        """Run the step of a batch.
+
+        Raises:
+            TurnedAway: the query is to end.
+        """
+        try:
+            with self.gate.entered():
+                self._run(rows, batch_id)
+        finally:
+            self._hold()
+
+    def report(self, report: BatchReport | None) -> None:
+        """Tell the watcher of a batch. It can fail without stopping what it watches."""
+        self.clock_leaps += 0 if report is None else report.clock_leaps
+        if report is None or self._launch.on_batch is None:
+            return
+        try:
+            self._launch.on_batch(report)
+        except (Exception, SystemExit) as error:
+            self.failed_watches += 1
+            if self.failed_watches == 1:
+                with suppress(Exception):
+                    _LOG.warning(
+                        "on_batch failed: %s: %s; the query goes on, and status counts further "
+                        "failures as failed_watches",
+                        type(error).__name__,
+                        error,
+                    )
+
+    def _run(self, rows: DataFrame, batch_id: int) -> None:
+        try:
+            if not self._has_session:
+                self.stepper = Stepper(self._job, self._launch.checkpoint, rows.sparkSession)
+                self._progress = SparkProgress(rows.sparkSession, self._launch.checkpoint)
+                self._query_id = self._progress.query_id()
+                self._has_session = True
+            batch = self._progress.batch(batch_id).of_query(self._query_id)
+            self.stepper.limit_tasks(most_tasks(self._spark))
+            report = self.stepper.run(batch, _rows_of(rows))
+        except Exception as error:
+            self.failure = error
+            raise
+        self.report(report)
+
+    def _hold(self) -> None:
+        """Keep Spark from planning another batch once a stop was asked for, until it knows."""
+        end = time.monotonic() + _HOLD_SECONDS
+        while self.gate.is_closed and self._is_active() and time.monotonic() < end:
+            time.sleep(0.001)
+
+
+class Entrance:
+    """What Spark calls with each batch, until it is shut."""
+
+    def __init__(self, batches: Batches) -> None:
+        self._batches: Batches | None = batches
+
+    def __call__(self, rows: DataFrame, batch_id: int) -> None:
+        """Take a batch.
+
+        Raises:
+            TurnedAway: the query is to end, or has ended.
+        """
+        batches = self._batches
+        if batches is None:
+            raise TurnedAway
+        batches.take(rows, batch_id)
+
+    def shut(self) -> None:
+        """Let go of everything, once Spark's query has ended."""
+        self._batches = None
+
+
+def _rows_of(rows: DataFrame) -> DataFrame | None:
+    """The rows of a batch, None where no source has any; those of one task save an exchange."""
+    # Spark hands over the rows of a batch as an RDD that it has planned already.
+    tasks = rows._jdf.queryExecution().analyzed().rdd().getNumPartitions()
+    if tasks == 0:
+        return None
+    return rows.coalesce(1) if tasks == 1 else rows
