@@ -12,6 +12,7 @@ import pytest
 import tidegate as tg
 from tidegate.cases import read_cases
 from tidegate.connectors.sinks import CallbackSink, ConsoleSink, FileSink, MemorySink
+from tidegate.engine.gate import Gate
 from tidegate.engine.stream import Run
 
 SQL = "SELECT count(*) AS n FROM clicks GROUP BY tumblingwindow('ss', 10)"
@@ -169,7 +170,7 @@ def test_a_folder_that_cannot_be_written_is_reported(empty_folder, monkeypatch):
 
 def test_the_arguments_of_a_run_are_checked_and_it_goes_on():
     run = Run.__new__(Run)
-    run.query = SimpleNamespace(isActive=True)
+    run.query, run._gate = SimpleNamespace(isActive=True), Gate()
     for call, what in (
         (lambda: run.stop(flush="yes"), "flush is 'yes'"),
         (lambda: run.stop(drain=None), "drain is None"),

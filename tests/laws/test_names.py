@@ -33,7 +33,7 @@ FAMILIES = (
     ("v", "v + 1", "sum(v)", "s.v"),
     ("a", "a.b", "a.b.c"),
     ("_k0", "_k1", "_x0", "_x1", "_a0", "_a1", "_p0"),
-    ("_t", "_own_t", "_pass", "_err", "_row", "_class", "_pane", "_order", "_when", "_tick"),
+    ("_t", "_own_t", "_pass", "_err", "_row", "_class", "_pane", "_order", "_when"),
     ("_start", "_end", "_id", "_epoch", "_trigger", "_start_us", "_instance", "_rank"),
     ("select", "null", "true", "user", "current_date", "order", "group by", "interval", "case"),
     ("window_start", "emit_epoch", "count", "value", "kind", "reason", "tidegate_from"),
