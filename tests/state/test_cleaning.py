@@ -135,3 +135,16 @@ def test_a_writer_that_has_been_displaced_sweeps_nothing(
     query = Query(files)
     query.commit(0)
     assert query.there("segments") == ["0-aa-merged", "1-dd-batch"]
+
+
+def test_files_that_a_killed_process_was_about_to_put_in_place_are_swept_when_old(
+    files: Shaky,
+) -> None:
+    old, young = (Path(files.root, "manifests", f".{n}.json.abc.tmp") for n in (1, 2))
+    for path in (old, young):
+        path.write_text("{")
+    long_ago = time.time() - cleaning.GRACE_SECONDS - 1
+    os.utime(old, (long_ago, long_ago))
+    Query(files).commit(0)
+    assert not old.exists()
+    assert young.exists()

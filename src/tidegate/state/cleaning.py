@@ -13,8 +13,10 @@ from collections.abc import Iterable
 from tidegate.errors import StateError
 from tidegate.state.damage import FOLDER as SEGMENTS
 from tidegate.state.files import Files
+from tidegate.state.intents import FOLDER as INTENTS
 from tidegate.state.intents import intent_name, intent_terms
 from tidegate.state.manifest import Manifest, Writer
+from tidegate.state.manifest_log import FOLDER as MANIFESTS
 from tidegate.state.manifest_log import ManifestLog, manifest_name, numbers
 from tidegate.state.writers import FOLDER as WRITERS
 
@@ -128,6 +130,10 @@ class Cleaner:
                     young = True
                 else:
                     self._due[f"{SEGMENTS}/{entry.name}"] = None
+            for folder in (MANIFESTS, INTENTS, WRITERS):
+                for entry in self._files.unfinished(folder):
+                    if time.time() - entry.modified_s >= GRACE_SECONDS:
+                        self._due[f"{folder}/{entry.name}"] = None
         self._next_sweep = time.monotonic() + GRACE_SECONDS if young else None
 
 

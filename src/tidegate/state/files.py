@@ -37,6 +37,9 @@ class Files(Protocol):
     def entries(self, folder: str) -> list[Entry]:
         """Return what is in a folder; nothing when it is not there. Hidden files are left out."""
 
+    def unfinished(self, folder: str) -> list[Entry]:
+        """Return the hidden files that ``put_if_absent`` leaves when its process is killed."""
+
     def make_folder(self, name: str) -> None:
         """Make a folder and those above it; one that is there is no error."""
 
@@ -64,11 +67,10 @@ class LocalFiles:
         return Path(self.root, name).read_text("utf-8")
 
     def entries(self, folder: str) -> list[Entry]:
-        try:
-            with os.scandir(os.path.join(self.root, folder)) as found:
-                return [_entry(each) for each in found if not each.name.startswith((".", "_"))]
-        except FileNotFoundError:
-            return []
+        return [entry for entry in self._all(folder) if not entry.name.startswith((".", "_"))]
+
+    def unfinished(self, folder: str) -> list[Entry]:
+        return [entry for entry in self._all(folder) if is_unfinished(entry.name)]
 
     def make_folder(self, name: str) -> None:
         Path(self.root, name).mkdir(parents=True, exist_ok=True)
@@ -83,6 +85,13 @@ class LocalFiles:
             with suppress(OSError):
                 aside.unlink(missing_ok=True)
 
+    def _all(self, folder: str) -> list[Entry]:
+        try:
+            with os.scandir(os.path.join(self.root, folder)) as found:
+                return [_entry(each) for each in found]
+        except FileNotFoundError:
+            return []
+
     def delete(self, name: str) -> None:
         path = os.path.join(self.root, name)
         with suppress(FileNotFoundError):
@@ -90,6 +99,11 @@ class LocalFiles:
                 shutil.rmtree(path)
             else:
                 os.unlink(path)
+
+
+def is_unfinished(name: str) -> bool:
+    """Whether a file is one that ``put_if_absent`` was about to put in place."""
+    return name.startswith(".") and name.endswith(".tmp")
 
 
 def _entry(found: os.DirEntry[str]) -> Entry:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JJavaError
 
 from tidegate.spark.files import file_manager
-from tidegate.state.files import Entry
+from tidegate.state.files import Entry, is_unfinished
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,20 +37,25 @@ class HadoopFiles:
                 stream.close()
 
     def entries(self, folder: str) -> list[Entry]:
+        return [entry for entry in self._all(folder) if not entry.name.startswith((".", "_"))]
+
+    def unfinished(self, folder: str) -> list[Entry]:
+        return [entry for entry in self._all(folder) if is_unfinished(entry.name)]
+
+    def _all(self, folder: str) -> list[Entry]:
         try:
             with _as_os_error(self.where(folder)):
                 found = self._manager.list(self._path(folder))
         except FileNotFoundError:
             return []
-        entries = (
+        return [
             Entry(
                 name=str(status.getPath().getName()),
                 bytes=int(status.getLen()),
                 modified_s=int(status.getModificationTime()) / 1000,
             )
             for status in found
-        )
-        return [entry for entry in entries if not entry.name.startswith((".", "_"))]
+        ]
 
     def make_folder(self, name: str) -> None:
         with _as_os_error(self.where(name)):
