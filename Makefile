@@ -3,10 +3,12 @@
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 READY := $(VENV)/.ready
+SECONDS := 600
+SEED := 1
 PYTHONS := python3.13 python3.12 python3.11 python3 python
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all lint check mutate bench format clean
+.PHONY: help install demo test test-all torture long-run lint check mutate bench format clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,6 +23,12 @@ test: $(READY) ## Run the tests; each case on Spark in one of four ways
 
 test-all: $(READY) ## Run the tests; each case on Spark in all four ways
 	@$(PYTHON) -m pytest -m ''
+
+torture: $(READY) ## Kill, starve and roll back queries of every kind for SECONDS=600, from SEED=1 on
+	@PYTHONPATH=tests $(PYTHON) -m tests.torture --seconds $(SECONDS) --seed $(SEED)
+
+long-run: $(READY) ## Run 2,000 tiny batches and list what has grown
+	@PYTHONPATH=tests $(PYTHON) -m tests.torture.long_run
 
 lint: $(READY) ## Check format, lint, types and import rules; no tests
 	$(PYTHON) -m ruff format --check .
