@@ -59,7 +59,7 @@ def updates(items: str) -> list[str]:
                 "count(_x0)",
                 "sum(CAST(_x0 AS DOUBLE))",
                 "sum(_x0 & 4294967295)",
-                "sum(_x0 >> 32)",
+                "sum(shiftright(_x0, 32))",
             ],
         ),
         ("sum(small * 2)", ["sum(_x0)"]),

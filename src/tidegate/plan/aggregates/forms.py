@@ -74,12 +74,13 @@ def guarded(update: str) -> Part:
 
 # BIGINTs are summed as their upper and their lower 32 bits. For 2 ** 31 rows neither sum leaves its
 # range, so a sum that leaves the range of BIGINT and comes back is exact, however batches are cut.
-UPPER = Part(name="u", update="sum({x} >> 32){filter}", merge="sum({p})")
+# Functions instead of << and >>: after the word ARRAY Spark's lexer takes >> for the end of a type.
+UPPER = Part(name="u", update="sum(shiftright({x}, 32)){filter}", merge="sum({p})")
 LOWER = Part(name="l", update="sum({x} & 4294967295){filter}", merge="sum({p})")
-_UPPER_WITH_CARRY = "{u} + ({l} >> 32)"
+_UPPER_WITH_CARRY = "{u} + shiftright({l}, 32)"
 OF_HALVES = (
     f"IF({_UPPER_WITH_CARRY} BETWEEN -2147483648 AND 2147483647, "
-    f"(({_UPPER_WITH_CARRY}) << 32) + ({{l}} & 4294967295), NULL)"
+    f"shiftleft({_UPPER_WITH_CARRY}, 32) + ({{l}} & 4294967295), NULL)"
 )
 
 PLAIN_SUM = Part(name="s", update="sum({x}){filter}", merge="sum({p})")
