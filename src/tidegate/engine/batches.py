@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tidegate.engine.gate import Gate, TurnedAway
 from tidegate.engine.offsets import SparkProgress
@@ -77,6 +77,7 @@ class Batches:
         self._job = job
         self._launch = launch
         self._spark = spark
+        self._conf: Any = spark._jsparkSession.sessionState().conf()
         # A first look at the checkpoint refuses one of another query before anything has started.
         # From the first batch on the steps run in the session that Spark makes for the batches.
         self.stepper = Stepper(job, launch.checkpoint, private_session(spark))
@@ -138,7 +139,7 @@ class Batches:
                 self._query_id = self._progress.query_id()
                 self._has_session = True
             batch = self._progress.batch(batch_id).of_query(self._query_id)
-            self.stepper.limit_tasks(most_tasks(self._spark))
+            self.stepper.limit_tasks(most_tasks(self._spark, self._conf))
             report = self.stepper.run(batch, _rows_of(rows))
         except Exception as error:
             self.failure = error

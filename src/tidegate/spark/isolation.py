@@ -109,9 +109,15 @@ def starting(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]
                 conf.setConfString(name, value)
 
 
-def most_tasks(spark: SparkSession) -> int:
-    """Return the most tasks of a shuffle: as set by the user, else the cores of the moment."""
-    conf: Any = spark._jsparkSession.sessionState().conf()
+def most_tasks(spark: SparkSession, conf: Any = None) -> int:  # noqa: ANN401 - a JVM object
+    """Return the most tasks of a shuffle: as set by the user, else the cores of the moment.
+
+    Args:
+        spark: the user's session.
+        conf: its ``SQLConf``, where that is at hand; it saves two round trips to the JVM.
+    """
+    if conf is None:
+        conf = spark._jsparkSession.sessionState().conf()
     if conf.contains(PARTITIONS):
         return int(conf.getConfString(PARTITIONS))
     return spark.sparkContext.defaultParallelism
