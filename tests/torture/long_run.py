@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from py4j.finalizer import ThreadSafeFinalizerCollection
+from py4j.finalizer import ThreadSafeFinalizer
 
 import tidegate as tg
 
@@ -121,7 +121,7 @@ def _weight(spark: SparkSession, folder: Path, times: list[int]) -> Weight:
         heap_mb=round(heap / 1e6, 1),
         jvm_threads=management.getThreadMXBean().getThreadCount(),
         threads=threading.active_count(),
-        java_objects=len(ThreadSafeFinalizerCollection.finalizers),
+        java_objects=len(ThreadSafeFinalizer.finalizers),
         views=len(spark.catalog.listTables()),
         files=sum(path.is_file() for path in (folder / "tidegate").rglob("*")),
         batch_ms=statistics.median(times),

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from tidegate.api.query import sql
+from tidegate.cli.formats import format_of
 from tidegate.cli.planning import named, relations_from_words, settings_from_words
-from tidegate.cli.query import format_of
 from tidegate.cli.tables import print_frame
 from tidegate.config import missing_input
 from tidegate.connectors.sources import read_table, telling_headers

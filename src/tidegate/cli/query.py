@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
-# The format of a file by the extension of its name; compressed files have another one after it.
-ENDINGS = {
-    ".csv": "csv",
-    ".json": "json",
-    ".jsonl": "json",
-    ".ndjson": "json",
-    ".orc": "orc",
-    ".parquet": "parquet",
-}
-COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".snappy")
+from tidegate.cli.formats import ENDINGS
 
 
 @click.command()
@@ -63,16 +52,3 @@ def sql(
         settings=settings,
     )
     run_batch(batch, output=output, most_rows=rows)
-
-
-def format_of(path: str) -> str | None:
-    """Return the format of a file by its name, or that of the first known file in a folder."""
-    place = Path(path)
-    if place.is_dir() and place.suffix not in ENDINGS:
-        place = next((file for file in sorted(place.rglob("*")) if _ending(file) in ENDINGS), place)
-    return ENDINGS.get(_ending(place))
-
-
-def _ending(path: Path) -> str:
-    name = path.with_suffix("") if path.suffix in COMPRESSED else path
-    return name.suffix.lower()
