@@ -3,7 +3,7 @@ import os
 import pytest
 
 from tidegate.cli.flights import copy_example
-from tidegate.cli.query import format_of
+from tidegate.cli.formats import format_of
 from tidegate.config import load_config
 
 
