@@ -11,10 +11,16 @@ the JVM warm up, batch by batch. So the log is read instead.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JError
+
+from tidegate.errors import StateError
+from tidegate.spark.failures import reason_of
 from tidegate.spark.files import file_manager
 from tidegate.state.batch import SparkBatch
 
@@ -67,9 +73,10 @@ class SparkProgress:
     def newest(self) -> PlannedBatch | None:
         """Return the newest batch that has been planned, None before the first."""
         folder = self._new_path(f"{self._root}/offsets")
-        if not self._files.exists(folder):
-            return None
-        names = [status.getPath().getName() for status in self._files.list(folder)]
+        with self._reading("offsets"):
+            if not self._files.exists(folder):
+                return None
+            names = [status.getPath().getName() for status in self._files.list(folder)]
         numbers = [int(name) for name in names if name.isdecimal()]
         return self.batch(max(numbers)) if numbers else None
 
@@ -86,17 +93,39 @@ class SparkProgress:
                 self._files.delete(status.getPath())
 
     def batch(self, batch_id: int) -> PlannedBatch:
-        """Return a batch that has been planned."""
-        _, metadata, *offsets = self._read(f"offsets/{batch_id}").split("\n")
-        return PlannedBatch(
-            batch_id=batch_id,
-            clock_us=json.loads(metadata)["batchTimestampMs"] * MICROS_PER_MILLI,
-            offsets=tuple(offsets),
-        )
+        """Return a batch that has been planned.
+
+        Raises:
+            StateError: its file is missing or damaged.
+        """
+        name = f"offsets/{batch_id}"
+        with self._reading(name):
+            _, metadata, *offsets = self._read(name).split("\n")
+            return PlannedBatch(
+                batch_id=batch_id,
+                clock_us=json.loads(metadata)["batchTimestampMs"] * MICROS_PER_MILLI,
+                offsets=tuple(offsets),
+            )
 
     def query_id(self) -> str:
-        """Return the id that Spark has given the query; a restart keeps it."""
-        return str(json.loads(self._read("metadata"))["id"])
+        """Return the id that Spark has given the query; a restart keeps it.
+
+        Raises:
+            StateError: the file is missing or damaged.
+        """
+        with self._reading("metadata"):
+            return str(json.loads(self._read("metadata"))["id"])
+
+    @contextmanager
+    def _reading(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except (ValueError, KeyError, TypeError, Py4JError, OSError) as error:
+            raise StateError(
+                f"{self._root}/{name}, a file of Spark's checkpoint, cannot be read: "
+                f"{reason_of(error)}\n\nMake it readable. If it is empty or cut short, restore the "
+                "whole checkpoint from one copy, or start with a new one."
+            ) from error
 
     def _read(self, name: str) -> str:
         stream = self._files.open(self._new_path(f"{self._root}/{name}"))

@@ -11,6 +11,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
@@ -36,36 +37,43 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from tidegate.engine.batches import Entrance
     from tidegate.engine.job import Job
 
 _INITIALIZATION_MS = 10_000
+
+# Whether a start ends the query that runs on the same checkpoint.
+ONE_RUN = "spark.sql.streaming.stopActiveRunOnRestart"
 
 # What py4j raises when a call fails in the JVM, or when the JVM is gone.
 _JVM_ERRORS = (PySparkException, Py4JError, OSError)
 
 
 class Run:
-    """A started query; in a ``with`` statement it is stopped at the end.
-
-    Attributes:
-        query: Spark's own handle.
-    """
+    """A started query; in a ``with`` statement it is stopped at the end."""
 
     def __init__(self, job: Job, rows: DataFrame, launch: Launch) -> None:
         self._job = job
         self._launch = launch
         self._ending = threading.RLock()
         self._told: TidegateError | None = None
+        self._ended_well = False
         spark = rows.sparkSession
         self._batches = Batches(job, launch, spark)
         self._gate = self._batches.gate
         self._rows, last = with_sources_of(launch.checkpoint, rows, job.plan)
-        self._settings = cheaper_files(spark, launch.checkpoint)
+        # Otherwise Spark ends a query that runs on this checkpoint, in the middle of a batch.
+        self._settings = cheaper_files(spark, launch.checkpoint) | {ONE_RUN: "false"}
         if self._rows is not rows:
             self._settings |= {AVAILABLE_NOW: "true"}
             turn_back_ticks(spark, launch.checkpoint, last)
         trigger = {"availableNow": True} if launch.once else {"processingTime": _interval(launch)}
-        self.query: StreamingQuery = self._start(trigger)
+        self._current = self._start(trigger)
+
+    @property
+    def query(self) -> StreamingQuery:
+        """Spark's own handle."""
+        return self._current.query
 
     @property
     def watermark(self) -> str | None:
@@ -186,12 +194,12 @@ class Run:
             if error is None:
                 raise
 
-    def _start(self, trigger: dict[str, Any]) -> StreamingQuery:
+    def _start(self, trigger: dict[str, Any]) -> _Started:
         """Start Spark's query, and return when it has made its sources."""
         spark = self._rows.sparkSession
         query: weakref.ref[StreamingQuery] | None = None
-        self._entrance = self._batches.expect(lambda: query is None or _is_active(query()))
-        writer = self._rows.writeStream.foreachBatch(self._entrance).option(
+        entrance = self._batches.expect(lambda: query is None or _is_active(query()))
+        writer = self._rows.writeStream.foreachBatch(entrance).option(
             "checkpointLocation", self._launch.checkpoint
         )
         if self._launch.name:
@@ -210,7 +218,7 @@ class Run:
             # A failure is one of the query, which its handle tells.
             with suppress(*_JVM_ERRORS):
                 started._jsq.streamingQuery().awaitInitialization(_INITIALIZATION_MS)
-        return started
+        return _Started(started, entrance)
 
     def _end(self) -> None:
         """Stop Spark's query between two batches."""
@@ -234,17 +242,17 @@ class Run:
                     f"{failure}\n\nMend the cause and start the query again; when the failed batch "
                     "has run, stop(drain=True) or --drain closes its windows too."
                 ) from failure
-            self._run_pending()
-            with self._gate.occupied():
-                try:
+            try:
+                self._run_pending()
+                with self._gate.occupied():
                     do()
-                except TidegateError:
-                    raise
-                except Exception as error:
-                    raise ExecutionError(
-                        f"the state is as it was, because this failed: {reason_of(error)}\n\n"
-                        "Mend the cause and ask for the flush or the drain again."
-                    ) from error
+            except TidegateError:
+                raise
+            except Exception as error:
+                raise ExecutionError(
+                    f"the state is as it was, because this failed: {reason_of(error)}\n\n"
+                    "Mend the cause and ask for the flush or the drain again."
+                ) from error
 
     def _flush(self) -> None:
         self._batches.report(self._batches.stepper.flush())
@@ -259,12 +267,12 @@ class Run:
         self._gate.reopen()
         try:
             # Spark runs a planned batch first, and with this trigger it runs one batch.
-            self.query = self._start({"once": True})
+            self._current = self._start({"once": True})
             with suppress(*_JVM_ERRORS):
                 self.query.awaitTermination()
         finally:
             self._gate.close()
-            self._entrance.shut()
+            self._current.entrance.shut()
         self._raise_failure()
         if self._batches.has_pending():
             raise ExecutionError(
@@ -279,19 +287,32 @@ class Run:
 
     def _find_failure(self) -> TidegateError | None:
         """Return why the query ended, None if it was asked to or is still running."""
-        if self._told is None and not _is_active(self.query):
+        query, entrance = self._current.query, self._current.entrance
+        if self._told is None and not _is_active(query):
             if self._batches.failure is not None:
                 self._told = in_a_batch(self._batches.failure)
             elif not self._gate.turned_away:
-                self._told = outside_of_batches(self._exception())
-            self._entrance.shut()
+                self._told = outside_of_batches(self._exception(query))
+            entrance.shut()
         return self._told
 
-    def _exception(self) -> Exception | None:
+    def _exception(self, query: StreamingQuery) -> Exception | None:
+        """Return what ended a query outside of its batches, None if it was asked to end."""
         try:
-            return self.query.exception()
-        except _JVM_ERRORS:
-            return None
+            found = query.exception()
+        except _JVM_ERRORS as error:
+            # Spark is gone. Was the query well when it was last seen to have ended?
+            return None if self._ended_well or self._gate.is_closed else error
+        self._ended_well = self._ended_well or found is None
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Started:
+    """A query of Spark, and the way by which its batches come in."""
+
+    query: StreamingQuery
+    entrance: Entrance
 
 
 def _is_active(query: StreamingQuery | None) -> bool:

@@ -114,10 +114,11 @@ def turn_back_ticks(spark: SparkSession, checkpoint: str, last: PlannedBatch | N
     if files.exists(path):
         stream = files.open(path)
         try:
-            started = bytes(stream.readAllBytes()).decode().split("\n")[1]
+            started = bytes(stream.readAllBytes()).decode().removeprefix("v1\n")
         finally:
             stream.close()
-        if int(started) <= latest_start_ms:
+        # A file that was cut short is written anew, too.
+        if started.isdecimal() and int(started) <= latest_start_ms:
             return
         # Not every file system can put a file in the place of another. After a crash between here
         # and there the next start writes the file.

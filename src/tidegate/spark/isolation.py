@@ -96,11 +96,11 @@ def starting(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]
     with _ONE_START:
         theirs = {name: conf.getConfString(name) for name in _pinned(conf)}
         ours = {name: value for name, value in settings.items() if not conf.contains(name)}
-        for name in theirs:
-            conf.unsetConf(name)
-        for name, value in ours.items():
-            conf.setConfString(name, value)
         try:
+            for name in theirs:
+                conf.unsetConf(name)
+            for name, value in ours.items():
+                conf.setConfString(name, value)
             yield
         finally:
             for name in ours:
