@@ -105,3 +105,21 @@ def why_unreadable(error: OSError | UnicodeDecodeError) -> str:
     if isinstance(error, UnicodeDecodeError):
         return f"byte {error.start} is not UTF-8"
     return (error.strerror or str(error)).lower()
+
+
+def link_or_rename(source: Path, target: Path) -> None:
+    """Give a finished file its name, unless there is a file of that name.
+
+    Raises:
+        FileExistsError: there is one; it stays as it is.
+    """
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        raise
+    except OSError:
+        # Some file systems have no links (FAT, some network and container mounts). There a rename
+        # has to do, and two writers could pass the check before it at the same moment.
+        if target.exists():
+            raise FileExistsError(str(target)) from None
+        source.rename(target)

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import logging
+import os
+import time
 from pathlib import Path
 
 import pytest
 
-from tidegate.connectors.ownership import OWNER_FILE, STAGING, Owner, check_owner, owner_of, take
+from tidegate.connectors.ownership import (
+    OWNER_FILE,
+    STAGING,
+    STAGING_GRACE_S,
+    Owner,
+    check_owner,
+    owner_of,
+    take,
+)
 from tidegate.errors import ConfigError
 from tidegate.spark.folders import LocalFolder
 
@@ -44,8 +54,8 @@ def test_another_checkpoint_is_refused_with_the_ways_out_and_nothing_changes(tmp
         take(folder, "out", MINE, newest)
     assert str(refused.value) == (
         "out holds the results of another query: its owner is checkpoint /checkpoints/other "
-        "(id b2)\n\nWrite to another folder. If that query is gone for good, delete the folder, or "
-        f"only {OWNER_FILE} in it to keep its files."
+        "(id b2)\n\nWrite to another folder. If that query is gone for good, move its results away "
+        "or delete the folder."
     )
     assert names(tmp_path) == before
 
@@ -64,7 +74,7 @@ def test_results_of_nobody_are_neither_replaced_nor_deleted_by_a_new_checkpoint(
         lambda: check_owner(folder, "out", None),
         lambda: take(folder, "out", MINE, None),
     ):
-        with pytest.raises(ConfigError, match="out holds results already, and the checkpoint is"):
+        with pytest.raises(ConfigError, match="out holds results that this checkpoint has not"):
             refuse()
     assert names(tmp_path) == ["emit_epoch=0", "emit_epoch=1"]
 
@@ -75,11 +85,38 @@ def test_results_of_nobody_are_taken_by_a_checkpoint_that_has_epochs(tmp_path):
     assert names(tmp_path) == [OWNER_FILE, "emit_epoch=0", "emit_epoch=1"]
 
 
+def test_results_of_nobody_beyond_the_newest_epoch_are_refused_and_stay(tmp_path):
+    epochs(tmp_path, 0, 1, 2)
+    with pytest.raises(ConfigError, match="out holds results that this checkpoint has not"):
+        take(LocalFolder(tmp_path), "out", MINE, 1)
+    assert names(tmp_path) == ["emit_epoch=0", "emit_epoch=1", "emit_epoch=2"]
+
+
+def test_files_that_another_process_is_writing_stay_and_old_ones_go(tmp_path):
+    folder = LocalFolder(tmp_path)
+    take(folder, "out", MINE, None)
+    for name in ("2-old", "2-young"):
+        (tmp_path / STAGING / name).mkdir(parents=True)
+    long_ago = time.time() - STAGING_GRACE_S - 1
+    os.utime(tmp_path / STAGING / "2-old", (long_ago, long_ago))
+    take(folder, "out", MINE, 1)
+    assert names(tmp_path / STAGING) == ["2-young"]
+
+
+def test_an_owner_is_named_where_files_cannot_be_linked(tmp_path, monkeypatch):
+    def no_links(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_links)
+    take(LocalFolder(tmp_path), "out", MINE, None)
+    assert owner_of(LocalFolder(tmp_path)) == MINE
+    assert names(tmp_path) == [OWNER_FILE]
+
+
 def test_epochs_of_a_future_that_was_rolled_back_are_deleted_and_told(tmp_path, caplog):
     folder = LocalFolder(tmp_path)
     take(folder, "out", MINE, None)
     epochs(tmp_path, 0, 1, 2, 10)
-    (tmp_path / STAGING / "2-abc").mkdir(parents=True)
     (tmp_path / "notes.txt").write_text("of a user")
     caplog.set_level(logging.WARNING, "tidegate")
     take(folder, "out", MINE, 1)

@@ -148,3 +148,30 @@ def test_files_that_a_killed_process_was_about_to_put_in_place_are_swept_when_ol
     Query(files).commit(0)
     assert not old.exists()
     assert young.exists()
+
+
+def test_a_manifest_that_cannot_be_read_once_does_not_cost_what_the_kept_ones_name(
+    files: Shaky, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cleaning, "GRACE_SECONDS", -1)
+    for epoch in range(KEPT_MANIFESTS):
+        name = f"{epoch}-zz-merged"
+        put_part(files.local, name)
+        files.put_if_absent(f"manifests/{epoch}.json", manifest(epoch, segment(name)).to_json())
+    query = Query(files)
+    read, failing = files.local.read, iter([5])
+
+    class Once:
+        def __getattr__(self, name: str) -> object:
+            return getattr(files, name)
+
+        def read(self, name: str) -> str:
+            if name == "manifests/5.json" and next(failing, None):
+                raise OSError("503 Slow Down")
+            return read(name)
+
+    query.cleaner = cleaning.Cleaner(Once(), query.writer)
+    query.commit(KEPT_MANIFESTS)
+    query.commit(KEPT_MANIFESTS + 1)
+    kept = [f"{epoch}-zz-merged" for epoch in range(2, KEPT_MANIFESTS)]
+    assert [name for name in query.there("segments") if "-zz-" in name] == sorted(kept)

@@ -39,6 +39,16 @@ def test_the_one_that_started_before_stops_and_says_who_writes(
     )
 
 
+def test_one_that_wrote_before_a_copy_was_put_back_stops_although_the_term_is_the_same(
+    files: LocalFiles,
+) -> None:
+    before = claim(files, None).writer
+    files.delete("writers/1.json")
+    check_claim(files, claim(files, None).writer)
+    with pytest.raises(StateError, match="another query writes to checkpoint"):
+        check_claim(files, before)
+
+
 def test_claims_of_one_moment_have_terms_and_ids_of_their_own(files: LocalFiles) -> None:
     claims: list[Claim] = []
     threads = [Thread(target=lambda: claims.append(claim(files, None))) for _ in range(8)]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 OWNER_FILE = "_tidegate_owner"
 # Files of an epoch that is being written.
 STAGING = "_staging"
+STAGING_GRACE_S = 86_400
 
 _EPOCH = re.compile(r"emit_epoch=(\d+)")
 _LOG = logging.getLogger("tidegate")
@@ -63,7 +64,7 @@ def check_owner(folder: Folder, path: str, owner_id: str | None) -> None:
         raise ConfigError(
             f"{path} holds the results of another query: its owner is checkpoint "
             f"{found.checkpoint} (id {found.id})\n\nWrite to another folder. If that query is gone "
-            f"for good, delete the folder, or only {OWNER_FILE} in it to keep its files."
+            "for good, move its results away or delete the folder."
         )
     if found is None and owner_id is None and _epochs(folder):
         raise ConfigError(_unowned(path))
@@ -78,13 +79,15 @@ def take(folder: Folder, path: str, owner: Owner, newest_epoch: int | None) -> N
     """
     check_owner(folder, path, owner.id)
     text = json.dumps({"id": owner.id, "checkpoint": owner.checkpoint})
+    known = -1 if newest_epoch is None else newest_epoch
     if owner_of(folder) is None:
-        if newest_epoch is None and _epochs(folder):
+        # A query owns the folder before it writes there, so these cannot be left from one of ours.
+        if any(epoch > known for epoch in _epochs(folder)):
             raise ConfigError(_unowned(path))
         if not folder.put_if_absent(OWNER_FILE, text):
             check_owner(folder, path, owner.id)
-    folder.delete(STAGING)
-    known = -1 if newest_epoch is None else newest_epoch
+    # What is young may be another process's, which still writes there.
+    folder.sweep(STAGING, older_than_s=STAGING_GRACE_S)
     unknown = [epoch for epoch in _epochs(folder) if epoch > known]
     for epoch in unknown:
         folder.delete(f"emit_epoch={epoch}")
@@ -100,8 +103,8 @@ def take(folder: Folder, path: str, owner: Owner, newest_epoch: int | None) -> N
 
 def _unowned(path: str) -> str:
     return (
-        f"{path} holds results already, and the checkpoint is new: they would be replaced one by "
-        "one\n\nWrite to another folder, or move the old results away."
+        f"{path} holds results that this checkpoint has not written: they would be replaced one "
+        "by one\n\nWrite to another folder, or move the old results away."
     )
 
 

@@ -115,6 +115,7 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
         io.store.check_claim()
         if batch.decided is None:
             io.store.put_intent(intent)
+        io.store.check_turn(epoch)
         fault_point("after_intent", epoch)
     emitted = _emit(closed, epoch, job)
     fault_point("after_results", epoch)

@@ -114,7 +114,10 @@ class Stepper:
                     rows.write.format("noop").mode("overwrite").save()
                 return None
             decided = self._decided()
-            if decided is not None and decided.offsets_hash != batch.offsets_hash:
+            if decided is not None and (decided.query_id, decided.offsets_hash) != (
+                batch.query_id,
+                batch.offsets_hash,
+            ):
                 _LOG.warning(
                     "batch %d of %s reads other rows than an earlier attempt at it, whose results "
                     "may have gone out",
@@ -172,8 +175,10 @@ class Stepper:
             return
         if not self._store.is_claimed:
             self._store.claim(self._state.epoch)
-            # Until now another process may have written.
-            self._state = self._newest()
+        else:
+            self._store.check_claim()
+        # Another process may have written, or a step that failed may have been committed.
+        self._state = self._newest()
         newest_epoch = self._state.epoch if self._state.epoch >= 0 else None
         self._job.outlets.open(self._store.checkpoint_id, newest_epoch)
         self._has_begun = True
@@ -229,8 +234,10 @@ class Stepper:
         return newest
 
     def _step(self, batch: Batch) -> BatchReport:
+        has_begun, self._has_begun = self._has_begun, False
         try:
             self._state, report = step(self._state, batch, self._job, self._io)
+            self._has_begun = has_begun
         except TidegateError:
             raise
         except Exception as error:

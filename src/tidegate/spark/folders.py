@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
 from py4j.protocol import Py4JJavaError
+
+from tidegate.paths import link_or_rename
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,6 +45,9 @@ class Folder(Protocol):
 
     def delete(self, name: str) -> None:
         """Delete a file or folder with all in it; one that is not there is no error."""
+
+    def sweep(self, name: str, *, older_than_s: float) -> None:
+        """Delete what is old in a folder, as far as that is possible, and the folder if empty."""
 
     def delete_if_empty(self, name: str) -> None:
         """Delete a folder unless something is in it."""
@@ -82,11 +89,11 @@ class LocalFolder:
         draft = self._path / f"_{uuid4().hex}"
         draft.write_text(text, encoding="utf-8")
         try:
-            os.link(draft, self._path / name)
+            link_or_rename(draft, self._path / name)
         except FileExistsError:
             return False
         finally:
-            draft.unlink()
+            draft.unlink(missing_ok=True)
         return True
 
     def replace(self, name: str, target: str) -> None:
@@ -104,10 +111,24 @@ class LocalFolder:
 
     def delete(self, name: str) -> None:
         path = self._path / name
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
+        if not path.is_dir() or path.is_symlink():
             path.unlink(missing_ok=True)
+            return
+        # At once out of everybody's way, since another process may write there.
+        aside = path.with_name(f"_{path.name}-{uuid4().hex}")
+        try:
+            os.rename(path, aside)
+        except FileNotFoundError:
+            return
+        shutil.rmtree(aside, ignore_errors=True)
+
+    def sweep(self, name: str, *, older_than_s: float) -> None:
+        with suppress(OSError), os.scandir(self._path / name) as found:
+            for each in found:
+                with suppress(OSError):
+                    if time.time() - each.stat().st_mtime > older_than_s:
+                        shutil.rmtree(each.path, ignore_errors=True)
+        self.delete_if_empty(name)
 
     def delete_if_empty(self, name: str) -> None:
         try:
@@ -139,8 +160,12 @@ class HadoopFolder:
 
     def put_if_absent(self, name: str, text: str) -> bool:
         path = self._at(name)
+        if self._files.exists(path):
+            return False
+        # Where a rename is atomic, the file appears as a whole; an object does so anyway.
+        draft = self._at(f"_{uuid4().hex}") if self.renames else path
         try:
-            stream = self._files.create(path, False)
+            stream = self._files.create(draft, False)
         except Py4JJavaError:
             if self._files.exists(path):
                 return False
@@ -149,7 +174,12 @@ class HadoopFolder:
             stream.write(bytearray(text.encode()))
         finally:
             stream.close()
-        return True
+        if draft is path or self._files.rename(draft, path):
+            return True
+        self._files.delete(draft, True)
+        if not self._files.exists(path):
+            raise OSError(f"{path} cannot be written")
+        return False
 
     def replace(self, name: str, target: str) -> None:
         self.delete(target)
@@ -158,6 +188,14 @@ class HadoopFolder:
 
     def delete(self, name: str) -> None:
         self._files.delete(self._at(name), True)
+
+    def sweep(self, name: str, *, older_than_s: float) -> None:
+        with suppress(Py4JJavaError):
+            if self._files.exists(self._at(name)):
+                for status in self._files.listStatus(self._at(name)):
+                    if time.time() - status.getModificationTime() / 1_000 > older_than_s:
+                        self._files.delete(status.getPath(), True)
+            self.delete_if_empty(name)
 
     def delete_if_empty(self, name: str) -> None:
         path = self._at(name)

@@ -91,8 +91,9 @@ class Cleaner:
     def _look(self, now: Manifest, written: Iterable[str]) -> None:
         if not self._kept:
             # Some more than are kept: what they name and the kept ones do not is to be deleted.
-            for epoch in self._log.epochs()[-2 * KEPT_MANIFESTS :]:
-                self._kept[epoch] = _names(self._log.read(epoch))
+            # All of them or none: one that is forgotten would lose what it names.
+            epochs = self._log.epochs()[-2 * KEPT_MANIFESTS :]
+            self._kept = {epoch: _names(self._log.read(epoch)) for epoch in epochs}
         self._kept[now.epoch] = _names(now)
         candidates = set(written)
         while len(self._kept) > KEPT_MANIFESTS:

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Protocol
 from uuid import uuid4
 
+from tidegate.paths import link_or_rename
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
@@ -80,7 +82,7 @@ class LocalFiles:
         aside = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
         try:
             aside.write_text(text, "utf-8")
-            _link(aside, target)
+            link_or_rename(aside, target)
         finally:
             with suppress(OSError):
                 aside.unlink(missing_ok=True)
@@ -109,16 +111,3 @@ def is_unfinished(name: str) -> bool:
 def _entry(found: os.DirEntry[str]) -> Entry:
     status = found.stat()
     return Entry(name=found.name, bytes=status.st_size, modified_s=status.st_mtime)
-
-
-def _link(aside: Path, target: Path) -> None:
-    try:
-        os.link(aside, target)
-    except FileExistsError:
-        raise
-    except OSError:
-        # Some file systems have no links (FAT, some network and container mounts). There a rename
-        # has to do, and two writers could pass the look before it at one moment.
-        if target.exists():
-            raise FileExistsError(str(target)) from None
-        aside.rename(target)

@@ -176,6 +176,7 @@ class Manifest:
                 writer=Writer(**data.pop("writer")),
                 tables=Tables.from_json(data.pop("tables")),
                 totals=Counts(**data.pop("totals")),
+                gaps=tuple((first, last) for first, last in data.pop("gaps")),
                 **data,
             )
 

@@ -139,6 +139,20 @@ class StateStore:
         """
         check_claim(self.files, self.writer)
 
+    def check_turn(self, epoch: int) -> None:
+        """Go on with the results of an epoch only as the one that writes, and if it is to come.
+
+        It is asked after the intent is there: a process that claims the checkpoint looks for
+        intents after its claim, so one of the two sees the other.
+
+        Raises:
+            StateError: another process has claimed the checkpoint, or has committed the epoch.
+        """
+        self.check_claim()
+        epochs = self._log.epochs()
+        if epochs and epochs[-1] >= epoch:
+            raise displaced(self.files, self.writer, self._log.read(epochs[-1]).writer)
+
     def intent(self, epoch: int) -> Intent | None:
         """Return what an earlier attempt at the coming epoch has decided.
 
@@ -167,6 +181,7 @@ class StateStore:
         try:
             put_intent(self.files, intent, self.writer.term)
         except OSError as error:
+            self._intents = None  # It may be there all the same.
             raise self._unwritable(error, "nothing of its results has been written") from error
         self._intents = {intent.epoch: intent}
         self._cleaner.add_intent(intent.epoch)
@@ -256,6 +271,8 @@ class StateStore:
 
     def _raise(self, damage: Damage | None) -> None:
         if damage is not None:
+            if self.is_claimed:
+                self.check_claim()  # A process that goes on has cleaned up since.
             raise damage.error(self.checkpoint)
 
     def _put_plan(self, manifest: Manifest) -> None:

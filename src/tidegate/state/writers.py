@@ -96,10 +96,11 @@ def check_claim(files: Files, mine: Writer) -> None:
         StateError: says who has.
     """
     try:
-        latest = max(numbers(files, FOLDER), default=mine.term)
-        if latest <= mine.term:
+        terms = numbers(files, FOLDER)
+        other = _read(files, terms[-1]).writer if terms else None
+        # By the id, since a copy that was put back may give the same term to another process.
+        if other is not None and other.id == mine.id:
             return
-        other = _read(files, latest).writer
     except OSError as error:
         raise StateError(
             f"{files.where(FOLDER)} cannot be read: {reason(error)}\n\nSo it is not known whether "
