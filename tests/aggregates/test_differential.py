@@ -146,7 +146,7 @@ def answers(
         yield answers
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.whole)])
 def test_a_stream_in_batches_gives_the_results_of_sparks_group_by(
     seed: int, answers: Results[int, Answers]
 ) -> None:

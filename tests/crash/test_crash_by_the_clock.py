@@ -11,6 +11,8 @@ from pathlib import Path
 from queue import Queue
 from typing import TYPE_CHECKING
 
+import pytest
+
 from short_lived import SHORT_LIVED
 
 from . import clock_job
@@ -27,6 +29,7 @@ FILES = (("ann", "bob"), ("cy", "ann", "dan"))
 NAMES = sorted(name for file in FILES for name in file)
 
 
+@pytest.mark.whole
 def test_a_tick_killed_before_its_commit_closes_the_same_windows_again(
     spark: SparkSession, tmp_path: Path
 ) -> None:

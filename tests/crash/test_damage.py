@@ -100,6 +100,7 @@ class FailsOnce:
         return counted
 
 
+@pytest.mark.whole  # The quick tests have bad weeks, in which calls fail by chance.
 def test_each_call_of_the_file_system_may_fail_and_a_restart_goes_on_exactly(
     case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -140,6 +140,8 @@ def all_of(spark: SparkSession) -> tuple[dict[str, str], list[str]]:
 def test_nothing_of_ours_shows_in_the_users_session_and_a_sink_runs_under_its_settings(
     spark: SparkSession, tmp_path: Path
 ) -> None:
+    # Of its own: tests that drive steps by themselves do so in the session of all tests.
+    spark = spark.newSession()
     write(tmp_path / "in", 1, 22, 43)
     seen: list[tuple[int, list[str], str | None, list[str]]] = []
 

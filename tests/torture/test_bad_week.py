@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-# One for each way to keep state; the others run with ``make test-all``.
-QUICK = ("tumbling", "session", "sliding", "state")
+# Partials that are carried on, and rows in their order; the others run with ``make test-all``.
+QUICK = ("session", "state")
 
 
 @pytest.mark.parametrize(
