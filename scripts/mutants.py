@@ -214,9 +214,9 @@ MUTANTS = (
     ),
     Mutant(
         name="the clock goes back",
-        file="engine/step.py",
-        old="clock_us = _latest(state.clock_us, batch.clock_us)",
-        new="clock_us = batch.clock_us or state.clock_us",
+        file="engine/clock.py",
+        old="clock = Clock(us=before.us + passed_us // 2, machine_us",
+        new="clock = Clock(us=machine_us, machine_us",
         tests=("tests/engine/test_clock.py", "tests/test_cases.py", "-k", "clock"),
     ),
     Mutant(
@@ -243,8 +243,8 @@ MUTANTS = (
     Mutant(
         name="an event time in the future moves the watermark",
         file="engine/rows/prepare.py",
-        old=("    Fate.FUTURE_EVENT_TIME,\n    Fate.EVENT_TIME_OUT_OF_RANGE,\n    Fate.TICK,\n)"),
-        new=("    Fate.EVENT_TIME_OUT_OF_RANGE,\n    Fate.TICK,\n)"),
+        old=("    Fate.FUTURE_EVENT_TIME,\n    Fate.EVENT_TIME_OUT_OF_RANGE,\n)"),
+        new=("    Fate.EVENT_TIME_OUT_OF_RANGE,\n)"),
         tests=cases("watermark or side_output"),
     ),
     Mutant(
