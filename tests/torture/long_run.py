@@ -37,7 +37,7 @@ class Weight:
 
     Attributes:
         heap_mb: the heap of the JVM after a collection.
-        jvm_threads, threads: live threads of the JVM and of Python.
+        jvm_threads, threads: live threads of the JVM, without ``POOLS``, and of Python.
         java_objects: objects of the JVM that Python refers to.
         views: temporary views of the user's session.
         files: files of the state and of its manifests.
@@ -52,6 +52,9 @@ class Weight:
     files: int
     batch_ms: float
 
+
+# Pools of Spark's block manager, which it fills with up to 128 threads each.
+POOLS = ("block-manager-storage-async-", "block-manager-ask-")
 
 # How much more there may be at the end than after the first tenth: a factor, and what is noise.
 ROOM = {
@@ -116,10 +119,11 @@ def _weight(spark: SparkSession, folder: Path, times: list[int]) -> Weight:
     management = jvm.java.lang.management.ManagementFactory
     for _ in range(2):
         jvm.System.gc()
+    threads = list(jvm.java.lang.Thread.getAllStackTraces().keySet().toArray())
     heap = management.getMemoryMXBean().getHeapMemoryUsage().getUsed()
     return Weight(
         heap_mb=round(heap / 1e6, 1),
-        jvm_threads=management.getThreadMXBean().getThreadCount(),
+        jvm_threads=sum(not thread.getName().startswith(POOLS) for thread in threads),
         threads=threading.active_count(),
         java_objects=len(ThreadSafeFinalizer.finalizers),
         views=len(spark.catalog.listTables()),
