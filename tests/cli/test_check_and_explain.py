@@ -177,7 +177,9 @@ def test_check_and_explain_answer_in_under_a_second_and_leave_spark_alone(comman
         "sys.exit(any(name.partition('.')[0] in ('pyspark', 'py4j') for name in sys.modules))\n"
     )
 
-    def seconds():
+    libraries = "import click, pydantic, sqlglot.dialects.spark"
+
+    def seconds(code):
         before = os.times()
         subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
         after = os.times()
@@ -185,4 +187,7 @@ def test_check_and_explain_answer_in_under_a_second_and_leave_spark_alone(comman
         return user + after.children_system - before.children_system
 
     # The time of the processor, and the least of a few: the machine may be busy with other things.
-    assert min(seconds() for _ in range(5)) < 1
+    # Where it is slow at the moment, the libraries alone take long, which say how slow.
+    times = [(seconds(code), seconds(libraries)) for _ in range(5)]
+    allowed = max(1, 4 * min(alone for _, alone in times))
+    assert min(whole for whole, _ in times) < allowed
