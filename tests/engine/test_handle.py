@@ -282,3 +282,18 @@ def test_random_calls_at_random_moments_from_random_threads_do_what_is_documente
         run.drain()
     status = run.status
     assert (sink.rows, status["late"]) == (2 * stream.files, 0)
+
+
+def test_a_second_start_on_a_checkpoint_is_refused_while_the_first_query_runs(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 20).load()
+    query = tidegate.sql("SELECT count(*) AS n FROM r GROUP BY countwindow(9)", r=rows)
+    ran = threading.Event()
+    options = {"sink": tidegate.MemorySink(), "checkpoint": tmp_path / "checkpoint"}
+    with query.start(on_batch=lambda _: ran.set(), **options) as first:
+        assert ran.wait(timeout=60)
+        with pytest.raises(tidegate.ExecutionError, match="already active"):
+            query.start(**options)
+        assert first.status["active"]
+        assert first.status["failure"] is None
