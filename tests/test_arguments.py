@@ -170,7 +170,7 @@ def test_a_folder_that_cannot_be_written_is_reported(empty_folder, monkeypatch):
 
 def test_the_arguments_of_a_run_are_checked_and_it_goes_on():
     run = Run.__new__(Run)
-    run.query, run._gate = SimpleNamespace(isActive=True), Gate()
+    run._current, run._gate = SimpleNamespace(query=SimpleNamespace(isActive=True)), Gate()
     for call, what in (
         (lambda: run.stop(flush="yes"), "flush is 'yes'"),
         (lambda: run.stop(drain=None), "drain is None"),
