@@ -52,7 +52,8 @@ def test_without_java_the_message_says_what_was_found_and_what_to_install(machin
     with pytest.raises(ExecutionError) as caught:
         java.ensure_java()
     assert str(caught.value).startswith(
-        f"Spark needs Java 17 or later, and this machine has none: {old}/bin/java is Java 11\n\n"
+        "Spark needs Java 17 or later, but none was found on this machine: "
+        f"{old}/bin/java is Java 11\n\n"
     )
     assert "pip install 'tidegate[java]'" in str(caught.value)
 

@@ -101,7 +101,7 @@ def test_a_call_that_fails_is_tried_again_told_once_and_stops_nothing(
     ]
     assert query.cleaner.failures == 4 + 2
     (told,) = caplog.messages
-    assert "is tried again in later batches: 503 Slow Down" in told
+    assert "will be retried in later batches: 503 Slow Down" in told
     files.failing = set()
     query.commit(4)
     assert [name for name in query.there("segments") if name.endswith("batch")] == []

@@ -50,9 +50,9 @@ def test_a_checkpoint_of_the_version_before_is_refused_with_the_way_out(tmp_path
     with pytest.raises(StateError) as error:
         StateReader(tmp_path).manifest()
     assert str(error.value) == (
-        f"{folder}/3.json has version 2 of the state, this release reads version 3\n\n"
-        "Go on with the release that wrote it, or let that release end the query with a drain, "
-        "which emits every open window, and start this release with a new checkpoint."
+        f"{folder}/3.json has state version 2, but this release reads version 3\n\n"
+        "Continue with the release that wrote it, or use that release to end the query with a "
+        "drain, which emits every open window, and then start this release with a new checkpoint."
     )
 
 
@@ -60,5 +60,5 @@ def test_a_checkpoint_of_the_version_before_is_refused_with_the_way_out(tmp_path
     "text", ["", "{", "[]", "{}", '{"version": 3}', '{"version": 3, "tables": 5, "totals": {}}']
 )
 def test_a_file_that_is_no_manifest_is_named(text: str) -> None:
-    with pytest.raises(StateError, match=r"^/there/7\.json is not a manifest that can be read"):
+    with pytest.raises(StateError, match=r"^/there/7\.json is not a valid manifest"):
         Manifest.from_json(text, path="/there/7.json")

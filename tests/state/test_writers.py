@@ -33,7 +33,7 @@ def test_the_one_that_started_before_stops_and_says_who_writes(
     me = f"process {os.getpid()} on {socket.gethostname()}"
     assert str(error.value) == (
         f"another query writes to checkpoint {tmp_path}: {me} (since {newer.started})\n\n"
-        f"This one, {me} (since {older.started}), stops here, and its batch in hand is not "
+        f"This one, {me} (since {older.started}), stops, and its current batch is not "
         "committed. Only one query may use a checkpoint: stop the other one, or start this one "
         "with a checkpoint of its own."
     )

@@ -39,7 +39,7 @@ from tidegate.plan.side_output import KINDS
 from tidegate.planner.rules import runnable
 from tidegate.planner.warnings import warnings
 from tidegate.spark.files import is_local_by_default
-from tidegate.spark.isolation import Mirror, at_home, most_tasks
+from tidegate.spark.isolation import Mirror, in_session, most_tasks
 from tidegate.spark.session import local_session
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ class Query:
         query = self._typed(frames)
         rows = query._prepare(frames, keep_rows=bool(side))
         job = query._job(rows, _outlets(sinks["sink"], side), partitions=most_tasks(self.spark))
-        return Run(job, at_home(rows, self.spark), launch)
+        return Run(job, in_session(rows, self.spark), launch)
 
     def batch(self, **frames: DataFrame) -> DataFrame:
         """Return the final answers over tables: what the stream gives once every window has closed.
@@ -253,7 +253,7 @@ class Query:
             QueryError: Spark's analyzer refuses an expression.
             ExecutionError: the engine does not run this plan yet, or it is in processing time.
         """
-        return at_home(final_results(*self._over_tables(frames)), self.spark)
+        return in_session(final_results(*self._over_tables(frames)), self.spark)
 
     def batch_errors(self, **frames: DataFrame) -> DataFrame:
         """Return one record for each row and result that ``batch`` over the same tables leaves out.
@@ -268,7 +268,7 @@ class Query:
         Raises:
             ConfigError, QueryError, ExecutionError: as ``batch``.
         """
-        return at_home(final_errors(*self._over_tables(frames, keep_rows=True)), self.spark)
+        return in_session(final_errors(*self._over_tables(frames, keep_rows=True)), self.spark)
 
     def _over_tables(
         self, frames: Mapping[str, DataFrame], *, keep_rows: bool = False
@@ -366,7 +366,7 @@ class Query:
     def _own(self, frames: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
         """The same frames in the session in which statements are analyzed."""
         session = self._session
-        return {name: at_home(frame, session) for name, frame in frames.items()}
+        return {name: in_session(frame, session) for name, frame in frames.items()}
 
     @property
     def _session(self) -> SparkSession:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tidegate.engine.job import Outlets
 from tidegate.engine.stepper import Stepper
 from tidegate.plan.side_output import KINDS
-from tidegate.spark.isolation import at_home, private_session
+from tidegate.spark.isolation import in_session, private_session
 from tidegate.state.batch import SparkBatch
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class CaseStepper:
         """Run the next batch with rows of the stream, at a clock."""
         name = self._query.physical.prepare.source.name
         rows = self._query._prepare({**self._query.given.tables, name: frame}, keep_rows=True)
-        return self._outcome(self._stepper.run(self._next(clock_us), at_home(rows, self._spark)))
+        return self._outcome(self._stepper.run(self._next(clock_us), in_session(rows, self._spark)))
 
     def clock(self, clock_us: int) -> Outcome:
         """Let time pass without rows."""

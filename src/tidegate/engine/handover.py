@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.connectors.callback import CallbackSink
 from tidegate.connectors.protocol import persisted
-from tidegate.spark.isolation import Mirror, at_home
+from tidegate.spark.isolation import Mirror, in_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,4 +51,4 @@ class HandedOver:
     def write(self, frame: DataFrame, epoch: int) -> None:
         """Compute a frame and hand it over."""
         with persisted(frame) as kept:
-            self.sink.function(at_home(kept, self.mirror.current()), epoch)
+            self.sink.function(in_session(kept, self.mirror.current()), epoch)

@@ -1,4 +1,4 @@
-"""Why something failed in Spark, in one line: the last cause, without Java's names and stacks."""
+"""One line for a failure in Spark: the last cause, without Java's class names and stacks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def is_of_spark(error: BaseException) -> bool:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return why something failed: one line of Spark's, or what another error says of itself."""
+    """Return why something failed: one line of Spark's error, or the text of any other error."""
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror.lower()}"
     if not is_of_spark(error):
@@ -41,6 +41,6 @@ def _one_line(text: str) -> str:
     for pattern in (_CALL, _JAVA_CLASS, _TASK, _JAVA_CLASS):
         text = pattern.sub("", text.strip())
     message = _ENDS.split(text, maxsplit=1)[0]
-    # A class alone says nothing of why.
+    # A class name alone does not say why.
     is_class = re.fullmatch(r"(?:[a-z][\w$]*\.)+[A-Z][\w$]*", message)
     return "" if is_class else " ".join(message.split())

@@ -1,13 +1,13 @@
 """Writing files on a local disk without starting a process for each.
 
-Hadoop without its native library starts ``chmod`` or ``readlink`` for each file and folder that it
-makes on a local disk, 5 ms each; a small batch would spend a good part of its time there.
+Without its native library Hadoop starts ``chmod`` or ``readlink`` for each file and folder that it
+creates on a local disk, 5 ms each; a small batch would spend much of its time there.
 
-* Of Spark's two managers of checkpoint files the default one starts ten processes for each file
-  that it puts in place; the other one, which renames by the file system itself, starts two. On a
-  local disk both are the same rename of a finished file, so there the cheaper one is taken, for
-  Spark's own logs and for ours.
-* The folders that every write of Spark makes are made before, with the same rights.
+* Spark has two checkpoint file managers. The default one starts ten processes for each file; the
+  other one, which renames through the file system, starts two. On a local disk both rename a
+  finished file, so we use the cheaper one there, for Spark's own logs and for ours.
+* The folders that each of Spark's writes would create are created beforehand, with the same
+  permissions.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _SETTING = "spark.sql.streaming.checkpointFileManagerClass"
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 _BY_FILE_SYSTEM = f"{_CHECKPOINTING}.FileSystemBasedCheckpointFileManager"
 
-# What Spark's committer makes in a folder before a task writes its files there.
+# The folder that Spark's committer creates before a task writes its files.
 _PENDING = "_temporary/0/_temporary"
 
 
 def write_folder(frame: DataFrame, folder: str, *, format: str, options: Mapping[str, str]) -> None:
-    """Write a frame as the files of a folder, in place of what is there.
+    """Write a frame to a folder, replacing its content.
 
     Args:
         frame: any frame.
@@ -42,7 +42,7 @@ def write_folder(frame: DataFrame, folder: str, *, format: str, options: Mapping
     """
     writer = frame.write.format(format).options(**options)
     local = _local_path(frame.sparkSession, folder)
-    # Where something is, of an attempt before, Spark replaces it.
+    # If the folder exists, left by an earlier attempt, Spark replaces it.
     if local is None or os.path.lexists(local) or not _make_folders(frame.sparkSession, local):
         writer.mode("overwrite").save(folder)
     else:
@@ -52,12 +52,12 @@ def write_folder(frame: DataFrame, folder: str, *, format: str, options: Mapping
 def write_new_folder(
     frame: DataFrame, folder: str, *, local: str | None, format: str, options: Mapping[str, str]
 ) -> None:
-    """Write a frame as the files of a folder that is not there yet.
+    """Write a frame to a new folder.
 
     Args:
         frame: any frame.
-        folder: a Hadoop path whose name nobody else uses.
-        local: the same folder on the driver's disk; None when it is elsewhere.
+        folder: a Hadoop path that nobody else uses.
+        local: the same folder on the driver's disk, None if it is elsewhere.
         format: a format of Spark's writers.
         options: options of the writer.
     """
@@ -69,7 +69,7 @@ def write_new_folder(
 def qualified(spark: SparkSession, folder: str) -> tuple[str, str]:
     """Return the scheme of a folder's file system and the absolute path on it.
 
-    ``file`` is a disk on which Python reaches the same path.
+    ``file`` means that Python reaches the same path.
     """
     jvm: Any = spark._jvm
     path = jvm.org.apache.hadoop.fs.Path(folder)
@@ -77,19 +77,19 @@ def qualified(spark: SparkSession, folder: str) -> tuple[str, str]:
     uri = path.getFileSystem(conf).makeQualified(path).toUri()
     scheme = str(uri.getScheme())
     if scheme == "file" and os.name != "posix":
-        scheme = "hadoop"  # There a path of Hadoop is not one of Python.
+        scheme = "hadoop"  # Python cannot open this path.
     return scheme, str(uri.getPath())
 
 
 def _local_path(spark: SparkSession, folder: str) -> str | None:
-    """The path of a folder on the driver's disk; None when it is elsewhere or relative."""
+    """The path of a folder on the driver's disk, None if it is elsewhere or relative."""
     found = re.fullmatch(r"(file:(?://)?)?(/(?!/).*)", folder)
     if found is None or os.name != "posix":
         return None
-    # Without a scheme the path is one of the default file system.
+    # A path without a scheme is on the default file system.
     if not found[1] and not is_local_by_default(spark):
         return None
-    # Hadoop resolves ``..`` by the text alone, too: both must mean the same folder.
+    # Hadoop too resolves ``..`` textually; both paths must mean the same folder.
     return os.path.normpath(found[2])
 
 
@@ -99,7 +99,7 @@ def is_local_by_default(spark: SparkSession) -> bool:
 
 
 def unreachable(spark: SparkSession, folder: str) -> str | None:
-    """Return why Spark has no file system for a folder, None if it has one."""
+    """Return why Spark has no file system for a folder, None if it does."""
     jvm: Any = spark._jvm
     try:
         path = jvm.org.apache.hadoop.fs.Path(folder)
@@ -112,9 +112,11 @@ def unreachable(spark: SparkSession, folder: str) -> str | None:
 
 
 def _make_folders(spark: SparkSession, folder: str) -> bool:
-    """Make a folder and what the committer would make in it; False where Spark had better do it.
+    """Create a folder, and in it what Spark's committer would create.
 
-    That is where it cannot be made, which Spark says better, and where rights are spelled in words.
+    Returns:
+        False if Spark should create them: they cannot be created here (Spark's error is clearer),
+        or the umask is symbolic.
     """
     umask = _hadoop(spark, "fs.permissions.umask-mode")
     if not re.fullmatch("[0-7]{3,4}", umask):
@@ -126,8 +128,8 @@ def _make_folders(spark: SparkSession, folder: str) -> bool:
     try:
         for path in reversed(missing):
             os.mkdir(path)
-            # Hadoop sets them too: its umask goes before that of the process. A group that is
-            # handed down stays.
+            # As Hadoop does: its umask takes precedence over the process's. An inherited group
+            # (setgid) is kept.
             os.chmod(path, rights | os.stat(path).st_mode & stat.S_ISGID)
     except OSError:
         return False
@@ -151,15 +153,15 @@ def file_manager(spark: SparkSession, folder: str) -> Any:  # noqa: ANN401 - a J
 
 
 def cheaper_files(spark: SparkSession, checkpoint: str) -> dict[str, str]:
-    """Return the settings by which a query that is about to start writes its checkpoint cheaper.
+    """Return the settings with which a new query writes its checkpoint at less cost.
 
-    Spark reads them in the session of the query while it makes the sources.
+    Spark reads them from the query's session while it creates the sources.
     """
     return {_SETTING: _BY_FILE_SYSTEM} if _has_cheaper(spark, checkpoint) else {}
 
 
 def _has_cheaper(spark: SparkSession, folder: str) -> bool:
-    """Whether the folder is on a local disk, and no file manager was chosen for the session."""
+    """Whether the folder is on a local disk and the session does not set a file manager."""
     jvm: Any = spark._jvm
     conf = spark._jsparkSession.sessionState().newHadoopConf()
     chosen = conf.get(_SETTING)

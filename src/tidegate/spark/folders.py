@@ -1,6 +1,6 @@
-"""A folder on any file system of Spark's: the few operations that sinks need.
+"""A folder on any file system that Spark reaches: the few operations that sinks need.
 
-On a local disk they are Python's own, since Hadoop starts a process for many of them.
+On a local disk they use Python, because Hadoop starts a process for many of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tidegate.paths import link_or_rename
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# File systems on which a folder is renamed at once, whatever is in it.
+# File systems that rename a folder atomically, whatever is in it.
 RENAMING_SCHEMES = ("file", "hdfs", "viewfs")
 
 
@@ -29,32 +29,32 @@ class Folder(Protocol):
 
     @property
     def renames(self) -> bool:
-        """Whether a folder in it can be renamed at once."""
+        """Whether a folder in it can be renamed atomically."""
 
     def names(self) -> list[str]:
-        """Return what is in it, by name; nothing when it is not there."""
+        """Return the names of what is in it; nothing if it does not exist."""
 
     def read(self, name: str) -> str | None:
-        """Return the text of a file; None when it is not there."""
+        """Return the text of a file, None if it does not exist."""
 
     def put_if_absent(self, name: str, text: str) -> bool:
-        """Write a file unless there is one of the name; return whether it was written."""
+        """Write a file unless one of this name exists; return whether it was written."""
 
     def replace(self, name: str, target: str) -> None:
-        """Rename a folder to ``target``, in place of what is there."""
+        """Rename a folder to ``target``, replacing what is there."""
 
     def delete(self, name: str) -> None:
-        """Delete a file or folder with all in it; one that is not there is no error."""
+        """Delete a file or folder with everything in it; it need not exist."""
 
     def sweep(self, name: str, *, older_than_s: float) -> None:
-        """Delete what is old in a folder, as far as that is possible, and the folder if empty."""
+        """Delete what is old in a folder, as far as possible, and the folder itself if empty."""
 
     def delete_if_empty(self, name: str) -> None:
-        """Delete a folder unless something is in it."""
+        """Delete a folder if it is empty."""
 
 
 def open_folder(spark: SparkSession, path: str) -> Folder:
-    """Return a folder by its path, which is taken literally; it need not be there."""
+    """Return a folder by its path, which is taken literally; it need not exist."""
     jvm: Any = spark._jvm
     there = jvm.org.apache.hadoop.fs.Path(path)
     files = there.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
@@ -101,7 +101,7 @@ class LocalFolder:
         try:
             os.rename(source, place)
         except OSError:
-            # What an earlier attempt wrote has to make room first.
+            # First move away what an earlier attempt wrote.
             if not place.is_dir():
                 raise
             before = source.with_name(f"{source.name}-before")
@@ -114,7 +114,7 @@ class LocalFolder:
         if not path.is_dir() or path.is_symlink():
             path.unlink(missing_ok=True)
             return
-        # At once out of everybody's way, since another process may write there.
+        # Move it away atomically, because another process may be writing there.
         aside = path.with_name(f"_{path.name}-{uuid4().hex}")
         try:
             os.rename(path, aside)
@@ -138,7 +138,7 @@ class LocalFolder:
 
 
 class HadoopFolder:
-    """A folder on another file system, by way of Hadoop."""
+    """A folder on any other file system, through Hadoop."""
 
     def __init__(self, files: Any, path: Any, *, renames: bool) -> None:  # noqa: ANN401 - JVM objects
         self._files, self._path, self.renames = files, path, renames
@@ -162,7 +162,7 @@ class HadoopFolder:
         path = self._at(name)
         if self._files.exists(path):
             return False
-        # Where a rename is atomic, the file appears as a whole; an object does so anyway.
+        # Where renames are atomic, write aside and rename; objects appear atomically anyway.
         draft = self._at(f"_{uuid4().hex}") if self.renames else path
         try:
             stream = self._files.create(draft, False)

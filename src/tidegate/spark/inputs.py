@@ -1,4 +1,4 @@
-"""The folders that a DataFrame reads, as Spark's plan of it says."""
+"""The folders that a DataFrame reads, found in its plan."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def folders_of(frame: DataFrame) -> list[str]:
-    """Return the paths of the file sources of a frame, a stream's as it was given."""
+    """Return the paths of the file sources of a frame; a stream's path is as it was given."""
     leaves: Any = frame._jdf.queryExecution().analyzed().collectLeaves()
     found: list[str] = []
     for position in range(leaves.size()):

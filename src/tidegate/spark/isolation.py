@@ -1,11 +1,11 @@
-"""Keeping apart what the user sets and sees in a Spark session, and what Tidegate does.
+"""Isolation of the user's Spark session from what Tidegate does in Spark.
 
-* Statements of ours are analyzed in a session of their own. Their views are seen nowhere else.
-* Settings that change what a statement means have Spark's defaults there (``PINNED``), since our
-  statements are written for those. Other settings are the user's.
-* Frames move between sessions as plans: ``at_home``.
-* What the user is given, results and the frames of sinks, belongs to a session with the user's
-  settings.
+* Our statements are analyzed in a session of their own, and their views are visible only there.
+* In it, settings that change the meaning of a statement have Spark's defaults (``PINNED``), for
+  which our statements are written. Other settings are the user's.
+* Frames move between sessions as plans: ``in_session``.
+* Frames that the user receives (results, and the frames of sinks) belong to a session with the
+  user's settings.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-# Beginnings of the names of settings that change what statements mean, or how state is read.
+# Prefixes of settings that change what statements mean, or how state is read.
 PINNED = tuple(
     f"spark.sql.{name}"
     for name in (
@@ -49,14 +49,14 @@ PINNED = tuple(
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 
-# Starts and the settings that they need for a moment come one after the other.
+# Only one start at a time may change settings of the user's session.
 _ONE_START = threading.Lock()
 
 
 def private_session(spark: SparkSession) -> SparkSession:
-    """Return a session with the functions of another, and its settings but for those pinned.
+    """Return a session with the functions and settings of another one, except pinned settings.
 
-    What is set in it, and its views, are seen nowhere else.
+    Its settings and views are visible nowhere else.
     """
     session: Any = spark._jsparkSession
     private = SparkSession(spark.sparkContext, session.cloneSession())
@@ -65,7 +65,7 @@ def private_session(spark: SparkSession) -> SparkSession:
 
 
 def pin(spark: SparkSession) -> None:
-    """Give pinned settings of a session of ours Spark's defaults."""
+    """Set the pinned settings of one of our sessions to Spark's defaults."""
     conf: Any = spark._jsparkSession.sessionState().conf()
     for name in _pinned(conf):
         conf.unsetConf(name)
@@ -73,7 +73,7 @@ def pin(spark: SparkSession) -> None:
     conf.setConfString("spark.sql.ansi.enabled", "true")
 
 
-def at_home(frame: DataFrame, spark: SparkSession) -> DataFrame:
+def in_session(frame: DataFrame, spark: SparkSession) -> DataFrame:
     """Return the frame of the same plan in another session."""
     plan: Any = frame._jdf.logicalPlan()
     session: Any = spark._jsparkSession
@@ -86,11 +86,11 @@ def at_home(frame: DataFrame, spark: SparkSession) -> DataFrame:
 
 @contextmanager
 def starting(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Set up a user's session for the moment in which Spark makes that of a query from it.
+    """Change a user's session while Spark clones it for a query that starts.
 
     Args:
         spark: the session of the user.
-        settings: what is set unless the user has set it; pinned settings are unset besides.
+        settings: settings to make unless the user has made them; pinned settings are unset too.
     """
     conf: Any = spark._jsparkSession.sessionState().conf()
     with _ONE_START:
@@ -110,11 +110,11 @@ def starting(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]
 
 
 def most_tasks(spark: SparkSession, conf: Any = None) -> int:  # noqa: ANN401 - a JVM object
-    """Return the most tasks of a shuffle: as set by the user, else the cores of the moment.
+    """Return the maximum number of tasks of a shuffle: the user's setting, else the current cores.
 
     Args:
         spark: the user's session.
-        conf: its ``SQLConf``, where that is at hand; it saves two round trips to the JVM.
+        conf: its ``SQLConf``, if the caller has it; that saves two round trips to the JVM.
     """
     if conf is None:
         conf = spark._jsparkSession.sessionState().conf()
@@ -124,7 +124,7 @@ def most_tasks(spark: SparkSession, conf: Any = None) -> int:  # noqa: ANN401 - 
 
 
 class Mirror:
-    """A session with the settings that another one has at the moment, and views of its own.
+    """A session with the current settings of another one, and views of its own.
 
     Args:
         spark: the other session.
@@ -139,7 +139,7 @@ class Mirror:
         self._lock = threading.Lock()
 
     def current(self) -> SparkSession:
-        """Return the session, with the settings of the other one as they are now."""
+        """Return the session, with the current settings of the other one."""
         with self._lock:
             theirs: Any = self._original.sessionState().conf().settings()
             if self._seen is None or not self._seen.equals(theirs):

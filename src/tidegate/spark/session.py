@@ -21,8 +21,8 @@ _DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    # Classes that Spark keeps compiled. A query has up to 100, and Spark keeps four parts of 25,
-    # chosen by hash: where one is too small, its classes are compiled again in every batch.
+    # How many generated classes Spark keeps compiled. A query has up to 100; Spark's default is
+    # four parts of 25, chosen by hash, and classes that do not fit are compiled in every batch.
     "spark.sql.codegen.cache.maxEntries": "1000",
 }
 
@@ -31,29 +31,29 @@ LOGGING = Path(__file__).with_name("log4j2.properties")
 
 
 def local_session(cores: str | int = "*", options: Mapping[str, str] | None = None) -> SparkSession:
-    """Return a Spark session on this machine, the one that runs or a new one.
+    """Return a Spark session on this machine: the running one, or a new one.
 
     Args:
         cores: how many cores, ``*`` for all.
-        options: Spark options that go before ours.
+        options: Spark options, which take precedence over ours.
 
     Raises:
         ConfigError: an argument is wrong.
-        ExecutionError: there is no Java 17 or newer.
+        ExecutionError: there is no Java 17 or later.
     """
     _check(cores, options)
-    # Otherwise drivers and workers may find different Pythons.
+    # Otherwise the driver and the workers may find different Pythons.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     ensure_java()
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master(f"local[{cores}]").appName("tidegate")
     settings = {**_DEFAULTS, **(options or {})}
-    # Java takes the last of two equal options, so one of the user's goes before ours.
+    # Java uses the last of two equal options, so the user's options come after ours.
     ours = f'"-Dlog4j2.configurationFile={LOGGING.as_uri()}"'
     settings[JAVA_OPTIONS] = f"{ours} {settings.get(JAVA_OPTIONS, '')}".strip()
     for name, value in settings.items():
-        # A bool is ``true`` or ``false`` to Spark, in small letters.
+        # Spark spells a bool in lower case.
         builder = builder.config(name, str(value).lower() if isinstance(value, bool) else value)
     with quiet_java():
         session = builder.getOrCreate()
@@ -81,10 +81,10 @@ def _check(cores: object, options: object) -> None:
 
 
 def _load_generator(session: SparkSession) -> None:
-    """Let Spark read how many classes it keeps, here, where it finds the session's options.
+    """Make Spark read the size of its class cache now, while the session's options are visible.
 
-    It reads that once in a JVM, where code is first generated. That may be after a task has ended
-    (``collect_list`` in an observation), where no session is known and Spark's default is taken.
+    Spark reads it once per JVM, when code is first generated. That could be on a thread without a
+    session (``collect_list`` in an observation, after a task), where Spark would use its default.
     """
     jvm: Any = session._jvm
     generator = jvm.org.apache.spark.sql.catalyst.expressions.codegen.CodeGenerator
@@ -92,7 +92,7 @@ def _load_generator(session: SparkSession) -> None:
 
 
 def current_session() -> SparkSession:
-    """Return the session that is active in this thread, else the default one; Spark is running."""
+    """Return the active session of this thread, else the default one; Spark must be running."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 

@@ -1,8 +1,8 @@
 """Frames from SQL text: one statement over a frame, instead of a long chain of DataFrame calls.
 
-Each DataFrame call analyzes its plan again and costs some round trips to the JVM; a small batch
-spends a good part of its time there. One text for the whole chain is analyzed once, but the view
-that it names costs as much as two calls: a chain of one or two is better left as it is.
+Each DataFrame call analyzes its plan again and costs several round trips to the JVM; a small batch
+would spend much of its time there. A statement is analyzed only once, but the view that it reads
+costs as much as two calls, so a chain of one or two calls is better left as it is.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-# A number of a row, at hand where there is no column; not NULL.
+# A BIGINT of the row that is never NULL, for use where no column is.
 ROW_NUMBER = "monotonically_increasing_id()"
 
-# A view is resolved when a statement is analyzed, so the next frame may take its name: but not
-# that of another thread on the same session in between. Few sessions share a lock.
+# A view is resolved when the statement is analyzed; then the next frame may reuse its name. The
+# locks keep another thread on the same session from doing so in between; few sessions share one.
 _VIEW = "_tidegate_"
 _ONE_AT_A_TIME = tuple(threading.Lock() for _ in range(64))
 _QUOTED_OR_NAME = re.compile(
@@ -33,8 +33,8 @@ _QUOTED_OR_NAME = re.compile(
 def over(frame: DataFrame, statement: str) -> DataFrame:
     """Return the frame of a statement that names ``frame`` as ``{frame}``.
 
-    What is observed of ``frame`` comes only when a call of a DataFrame follows: a statement alone
-    names a view, into which Spark does not look for it.
+    If ``frame`` is observed, another DataFrame call must follow: Spark does not look for
+    observations inside the view that the statement reads.
     """
     return over_all({"frame": frame}, statement)
 
@@ -42,7 +42,7 @@ def over(frame: DataFrame, statement: str) -> DataFrame:
 def over_all(frames: Mapping[str, DataFrame], statement: str) -> DataFrame:
     """Return the frame of a statement that names frames of one session as ``{name}``."""
     spark = next(iter(frames.values())).sparkSession
-    # The JVM tells sessions apart; Python may have several objects of one.
+    # Compare sessions in the JVM: Python may have several objects for one.
     session: int = spark._jsparkSession.hashCode()
     with _ONE_AT_A_TIME[session % len(_ONE_AT_A_TIME)]:
         for name, frame in frames.items():
@@ -51,7 +51,7 @@ def over_all(frames: Mapping[str, DataFrame], statement: str) -> DataFrame:
 
 
 def _named(statement: str, names: Collection[str]) -> str:
-    """Return a statement with the views of ``{name}``; what a user quotes stays as it is.
+    """Return a statement with view names in place of ``{name}``, except inside quotes.
 
     >>> _named("SELECT '{frame}' AS `{frame}` FROM {frame}", ["frame"])
     "SELECT '{frame}' AS `{frame}` FROM _tidegate_frame"
@@ -66,7 +66,7 @@ def _named(statement: str, names: Collection[str]) -> str:
 def empty_frame(spark: SparkSession, schema: StructType | str) -> DataFrame:
     """Return a frame without rows.
 
-    It takes less than half of ``createDataFrame([], schema)``, which makes an RDD of Python rows.
+    Takes less than half the time of ``createDataFrame([], schema)``, which makes a Python RDD.
 
     Args:
         spark: the session.
@@ -81,7 +81,7 @@ def empty_frame(spark: SparkSession, schema: StructType | str) -> DataFrame:
 
 
 def _of_ddl(spark: SparkSession, ddl: str) -> Any:  # noqa: ANN401 - a JVM object
-    """Return Spark's schema of a DDL, read by the settings of a session."""
+    """Return Spark's schema of a DDL text, parsed with the settings of a session."""
     jvm: Any = spark._jvm
     classic: Any = getattr(jvm.org.apache.spark.sql.classic, "SparkSession$")
     sessions: Any = getattr(classic, "MODULE$")
@@ -99,28 +99,28 @@ def _of_ddl(spark: SparkSession, ddl: str) -> Any:  # noqa: ANN401 - a JVM objec
 def by_reference(value: int, beside: str) -> str:
     """Return a BIGINT constant as Spark SQL that is not part of the generated code.
 
-    It is for what changes from batch to batch. A plain constant is written into the code, which
-    Spark then compiles for every batch (13 ms a stage) and runs cold; an array is handed over by
-    reference. Spark can push no comparison with it down to Parquet.
+    For values that change from batch to batch. A plain literal is written into the generated code,
+    which Spark then compiles for every batch (13 ms a stage) and runs cold; an array is passed by
+    reference. Comparisons with it are not pushed down to Parquet.
 
     Args:
         value: the constant.
         beside: a BIGINT of the row; where it is NULL, so is the constant.
     """
-    # Not ``[..]``, which raises where Spark computes the index ahead for a row that has none.
+    # Not ``[..]``, which raises if Spark evaluates the index early for a row where it is NULL.
     return f"get(array({value}L), CAST({beside} & 0L AS INT))"
 
 
 def is_one_of(column: str, values: Sequence[int]) -> str:
-    """Return the condition that a column of panes (BIGINT) is one of some.
+    """Return the condition that a BIGINT column of pane starts is one of some values.
 
-    A set is not part of the generated code, and Parquet can skip what is outside of it. See
+    A set is not part of the generated code, and Parquet can skip what lies outside of it. See
     ``STEP_CONF``.
 
     Args:
         column: the column.
         values: starts of panes that are wider than a microsecond.
     """
-    # A set of one would become an equality; the second value is on no grid of panes.
+    # Spark makes an equality of a set of one; the second value is never the start of a pane.
     values = [*values, values[0] + 1] if len(values) == 1 else values
     return f"{column} IN ({', '.join(f'{value}L' for value in values)})"

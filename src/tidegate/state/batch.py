@@ -1,4 +1,4 @@
-"""A batch as Spark knows it: what ties the state to Spark's own part of the checkpoint."""
+"""Spark's identity of a batch, which links the state to Spark's own part of the checkpoint."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class SparkBatch:
 
 
 def is_replay(batch: SparkBatch, state: Manifest, checkpoint: str) -> bool:
-    """Return whether the state has the batch already; if not, it is the one that comes next.
+    """Return whether the state already contains the batch; otherwise it must be the next one.
 
     Raises:
-        StateError: it is neither, so that Spark's part of the checkpoint and ours are not of one
-            moment.
+        StateError: it is neither; Spark's part of the checkpoint and ours are from different
+            moments.
     """
     if state.batch_id >= 0 and batch.query_id != state.query_id:
         raise _apart(

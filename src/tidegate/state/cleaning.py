@@ -1,7 +1,7 @@
-"""Cleaning up: what no kept manifest names any more is deleted, after the commit.
+"""Cleaning up: after each commit, delete the files that no kept manifest names.
 
-It never stops a query: what cannot be deleted now is tried again in later batches. What crashed
-attempts left is swept as well, once it is so old that nobody can still be writing it.
+Cleaning up never stops a query: a deletion that fails is retried in later batches. Leftovers of
+crashed attempts are deleted too, once they are so old that nobody can still be writing them.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from tidegate.state.writers import FOLDER as WRITERS
 
 _LOG = logging.getLogger("tidegate")
 
-# Manifests that are kept, with all that they name: the newest, and ten for a look back.
+# How many manifests are kept, with all files that they name: the newest and ten older ones.
 KEPT_MANIFESTS = 11
 
-# Calls that may fail in one batch before the rest is left to the next: each may take long.
+# After this many failed calls the rest is left to the next batch: each failure may take long.
 MOST_FAILURES = 3
 
-# How old something must be that no manifest names before it counts as left over.
+# A file that no manifest names counts as a leftover once it is this old.
 GRACE_SECONDS = 3_600
 
 
 class Cleaner:
-    """Deletes what is not needed, for the process that writes a checkpoint.
+    """Deletes files that are no longer needed, for the process that writes a checkpoint.
 
     Attributes:
         failures: how many calls have failed so far.
@@ -44,24 +44,24 @@ class Cleaner:
         self._files = files
         self._writer = writer
         self._log = ManifestLog(files)
-        # The names of segments by the epoch of the manifest that names them.
+        # For each kept manifest, by epoch: the names of its segments.
         self._kept: dict[int, frozenset[str]] = {}
-        # Intents that this process knows of, by epoch.
+        # The terms of the intents that this process knows of, by epoch.
         self._intents: dict[int, list[str]] = {}
-        # What is to be deleted, in order.
+        # Names to delete, in order.
         self._due: dict[str, None] = {}
         self._next_sweep: float | None = 0.0
 
     def add_intent(self, epoch: int) -> None:
-        """Take note of an intent of this process."""
+        """Record an intent that this process wrote."""
         self._intents.setdefault(epoch, []).append(intent_name(epoch, self._writer.term))
 
     def clean_up(self, now: Manifest, written: Iterable[str]) -> None:
-        """Delete what is not needed after a commit.
+        """Delete what is no longer needed after a commit.
 
         Args:
-            now: the manifest that has just been put in place.
-            written: the segments that this process has written since the commit before.
+            now: the manifest that was just committed.
+            written: the segments that this process has written since the previous commit.
         """
         try:
             self._look(now, written)
@@ -83,15 +83,15 @@ class Cleaner:
         self.failures += 1
         log = _LOG.warning if self.failures == 1 else _LOG.debug
         log(
-            "cleaning up the checkpoint %s failed and is tried again in later batches: %s",
+            "cleaning up checkpoint %s failed and will be retried in later batches: %s",
             self._files.where(""),
             error,
         )
 
     def _look(self, now: Manifest, written: Iterable[str]) -> None:
         if not self._kept:
-            # Some more than are kept: what they name and the kept ones do not is to be deleted.
-            # All of them or none: one that is forgotten would lose what it names.
+            # Older manifests too: what they name and the kept ones do not has to be deleted. Read
+            # all or none: what a skipped manifest names would never be deleted.
             epochs = self._log.epochs()[-2 * KEPT_MANIFESTS :]
             self._kept = {epoch: _names(self._log.read(epoch)) for epoch in epochs}
         self._kept[now.epoch] = _names(now)
@@ -99,7 +99,7 @@ class Cleaner:
         while len(self._kept) > KEPT_MANIFESTS:
             oldest = min(self._kept)
             candidates |= self._kept.pop(oldest)
-            # Manifests first, so that none names what is gone.
+            # Manifests first, so that none names a file that is gone.
             self._due[manifest_name(oldest)] = None
         oldest = min(self._kept)
         for epoch in [epoch for epoch in self._intents if epoch < oldest]:
@@ -110,7 +110,7 @@ class Cleaner:
             self._sweep(oldest, live)
 
     def _sweep(self, oldest: int, live: frozenset[str]) -> None:
-        """Find what crashed attempts and failed deletions of other processes have left."""
+        """Find leftovers of crashed attempts and of other processes' failed deletions."""
         others = (epoch for epoch in self._log.epochs() if epoch < oldest)
         self._due |= dict.fromkeys(manifest_name(epoch) for epoch in others)
         for epoch, terms in intent_terms(self._files).items():
@@ -123,7 +123,7 @@ class Cleaner:
         past = (term for term in terms if term <= self._writer.term - KEPT_MANIFESTS)
         self._due |= dict.fromkeys(f"{WRITERS}/{term}.json" for term in past)
         young = False
-        if max(terms, default=0) <= self._writer.term:  # Else it is no longer ours to delete.
+        if max(terms, default=0) <= self._writer.term:  # Else a newer process cleans up.
             for entry in self._files.entries(SEGMENTS):
                 if entry.name in live or _writer_of(entry.name) == self._writer.id:
                     continue

@@ -1,8 +1,7 @@
-"""Damage: files of segments that are not what the manifest says, and how they are told.
+"""Damage: segment files that differ from what the manifest says, and the error that reports them.
 
-The sizes of files are known to the manifest, so a file that is missing, cut short or swapped is
-found before it is read. On a local disk that is a look at each file; elsewhere Spark has looked at
-them already.
+The manifest has the size of each file, so a missing, truncated or swapped file is found before it
+is read. On a local disk we check each file; elsewhere Spark has already listed them.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class Damage:
     what: str
 
     def error(self, checkpoint: str) -> StateError:
-        """Return what is told of it."""
+        """Return the error that reports it."""
         segment = self.segment
         return StateError(
             f"checkpoint {checkpoint} is damaged: {self.file} of segment {segment.name} "
@@ -45,7 +44,7 @@ class Damage:
 
 
 def local_damage(root: str, segments: Iterable[Segment]) -> Damage | None:
-    """Return the first file on a local disk that is not as its manifest says."""
+    """Return the first file on a local disk that differs from what its manifest says."""
     for segment, file in _files(segments):
         try:
             size = os.stat(f"{root}/{FOLDER}/{segment.name}/{file.name}").st_size
@@ -57,7 +56,7 @@ def local_damage(root: str, segments: Iterable[Segment]) -> Damage | None:
 
 
 def listed_damage(files: Files, segments: Iterable[Segment]) -> Damage | None:
-    """Return the first file that is not as its manifest says, of any file system.
+    """Return the first file, on any file system, that differs from what its manifest says.
 
     Raises:
         OSError: a folder cannot be listed.

@@ -1,8 +1,8 @@
-"""The files of a checkpoint that are ours, on a local disk.
+"""Our files in a checkpoint, on a local disk.
 
-``Files`` is what the state asks of a file system; names are relative to the folder ``tidegate`` of
-the checkpoint. Every failure is an ``OSError``. ``LocalFiles`` needs neither Spark nor Java;
-``hadoop_files`` has the same for all other file systems.
+``Files`` is what the state needs from a file system; names are relative to the folder ``tidegate``
+of the checkpoint. Every failure is an ``OSError``. ``LocalFiles`` needs neither Spark nor Java;
+``hadoop_files`` does the same for all other file systems.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Entry:
 
 
 class Files(Protocol):
-    """What the state asks of a file system."""
+    """What the state needs from a file system."""
 
     def where(self, name: str) -> str:
         """The path of a name as people and Spark write it."""
@@ -37,23 +37,23 @@ class Files(Protocol):
         """Return the text of a file."""
 
     def entries(self, folder: str) -> list[Entry]:
-        """Return what is in a folder; nothing when it is not there. Hidden files are left out."""
+        """Return what is in a folder, without hidden files; nothing if it does not exist."""
 
     def unfinished(self, folder: str) -> list[Entry]:
         """Return the hidden files that ``put_if_absent`` leaves when its process is killed."""
 
     def make_folder(self, name: str) -> None:
-        """Make a folder and those above it; one that is there is no error."""
+        """Make a folder and its parents; it may exist already."""
 
     def put_if_absent(self, name: str, text: str) -> None:
-        """Put a file in place as a whole; its folder is there.
+        """Create a file atomically; its folder must exist.
 
         Raises:
-            FileExistsError: there is one already; it stays as it is.
+            FileExistsError: the file exists already, and is left as it is.
         """
 
     def delete(self, name: str) -> None:
-        """Delete a file or a folder with all in it; one that is not there is no error."""
+        """Delete a file or a folder with everything in it; it need not exist."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The files of a checkpoint that are ours, on any file system that Spark reaches."""
+"""Our files in a checkpoint, on any file system that Spark reaches."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class HadoopFiles:
-    """``Files`` by Spark's ``CheckpointFileManager``, as Spark's own checkpoints are written."""
+    """``Files`` over the ``CheckpointFileManager`` with which Spark writes its own checkpoints."""
 
     def __init__(self, spark: SparkSession, root: str) -> None:
         self.root = root
         jvm: Any = spark._jvm
-        # Kept: to find a class by its name again costs 3 ms.
+        # Kept, because looking up a class by name takes 3 ms.
         self._new_path: Any = jvm.org.apache.hadoop.fs.Path
         self._manager = file_manager(spark, root)
 
@@ -73,7 +73,7 @@ class HadoopFiles:
 
     def delete(self, name: str) -> None:
         with _as_os_error(self.where(name)):
-            # It is recursive and does not mind a path that is not there.
+            # It is recursive, and the path need not exist.
             self._manager.delete(self._path(name))
 
     def _path(self, name: str) -> Any:  # noqa: ANN401 - a Hadoop Path behind py4j
@@ -82,7 +82,7 @@ class HadoopFiles:
 
 @contextmanager
 def _as_os_error(path: str) -> Iterator[None]:
-    """Raise what Java raises as the ``OSError`` that it means."""
+    """Turn exceptions of Java into the corresponding ``OSError``."""
     try:
         yield
     except Py4JJavaError as error:

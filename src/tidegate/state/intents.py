@@ -1,13 +1,13 @@
-"""Intents: what a step has decided, written down before anything of it goes out.
+"""Intents: the decisions of a step, written before any of its results are.
 
-Which windows a step closes follows from its clock, its watermark and its bound. Once results have
-gone out, whatever comes next must close the same windows in the same epoch, even if the process was
-killed in between and comes back with another lag or lateness, or the step was a drain that nobody
-asks for again. A sink that cannot take back what it has written leaves no other way; one that can
-is spared nothing by it, so intents serve both.
+A step's clock, watermark and bound determine which windows it closes. Once results may have
+reached a sink, the next attempt at the epoch must close the same windows, even if the process was
+killed and restarted with another lag or lateness, or if the step was a drain that nobody requests
+again. For a sink that cannot replace what it has written there is no other way, and every other
+sink works with it too.
 
-An intent is ``intents/<epoch>-<term>.json``. It counts as long as there is no manifest of its
-epoch; of several the one with the greatest term counts.
+An intent is the file ``intents/<epoch>-<term>.json``. It is valid until there is a manifest of its
+epoch; if there are several, the one with the greatest term is valid.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class StepKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """What a step has decided.
+    """The decisions of a step.
 
     Attributes:
         epoch: the step.
         kind: why it runs.
-        batch_id: the batch of Spark; of a drain or flush the one before.
-        query_id, offsets_hash: what ties it to Spark, see ``SparkBatch``.
+        batch_id: Spark's batch; for a drain or flush, the one before it.
+        query_id, offsets_hash: identify the batch, see ``SparkBatch``.
         clock_us: its clock.
         watermark: the watermark after it.
         bound_us: windows with an end up to here close.
@@ -63,12 +63,12 @@ class Intent:
 
     @property
     def is_batch(self) -> bool:
-        """Whether it is of a batch, which Spark runs again."""
+        """Whether it belongs to a batch, which Spark will run again."""
         return self.kind is StepKind.BATCH
 
 
 def put_intent(files: Files, intent: Intent, term: int) -> None:
-    """Write an intent down.
+    """Write an intent.
 
     Raises:
         OSError: it cannot be written.

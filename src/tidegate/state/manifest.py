@@ -1,8 +1,8 @@
-"""The manifest: one small JSON file a batch that says what the state is after it.
+"""The manifest: a small JSON file for each batch that says what the state is after it.
 
-State is what the newest manifest says, nothing else: a file that no manifest names does not exist.
-A manifest is put in place as a whole, and only where there is none, so a reader sees all of one or
-nothing of it, and of two writers one loses.
+The newest manifest alone defines the state: a file that no manifest names is not part of it. A
+manifest is created atomically and never overwritten, so a reader sees all of it or nothing, and
+only one of two writers succeeds.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class Segment:
     """State rows that were written together; its files are never changed.
 
     Attributes:
-        name: its folder under ``segments``, a name that is used once.
-        level: 0 as a batch wrote it, one more for each time it was merged with others.
-        first_us: the least value of its time column (``_pane`` of partials).
-        last_us: the greatest.
-        rows: how many rows it holds that windows may still need.
-        windows: how many open windows, where the operator that wrote it says so.
+        name: its folder under ``segments``; a name is used only once.
+        level: 0 when written by a batch, one more each time it is merged with others.
+        first_us: the least value of its time column (``_pane`` for partials).
+        last_us: the greatest value of it.
+        rows: how many of its rows windows may still need.
+        windows: how many windows in it are open, if the operator that wrote it counts them.
         files: its files.
     """
 
@@ -59,11 +59,11 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """The state by its tables, each a list of segments, the oldest first.
+    """The tables of the state, each a list of segments, oldest first.
 
     Attributes:
-        windows: what windows are made of: partials, or rows.
-        log: what ordered windows (state, count) carry from close to close.
+        windows: the partials or rows that windows are made of.
+        log: the rows that ordered windows (state, count) carry over from one close to the next.
         duplicates: the keys of rows that have been seen; not used yet.
         quotas: the groups that are counted against a limit; not used yet.
         shards: the shards of the watermark, where they are too many for the manifest; not used yet.
@@ -92,8 +92,8 @@ class Writer:
     """A process that has claimed a checkpoint.
 
     Attributes:
-        id: random; it is in the names of all that the process writes.
-        term: the number of its claim; the greatest is the one that may write.
+        id: random; part of the name of every segment that the process writes.
+        term: the number of its claim; only the process with the greatest term may write.
         host: the machine.
         pid: the process.
         started: when it claimed the checkpoint, ISO 8601 UTC.
@@ -116,8 +116,8 @@ class Manifest:
     Attributes:
         epoch: the number of the step: the batch id, plus one for each drain before it. It names the
             manifest and the results of the step.
-        checkpoint_id: random hex, the same in all manifests of a checkpoint: who owns what sinks
-            have written.
+        checkpoint_id: random hex, the same in all manifests of a checkpoint; sinks use it as the
+            owner of what they wrote.
         batch_id: the last batch of Spark that is in the state; -1 before the first.
         query_id: the id of the streaming query whose batch it is; None where there is none.
         offsets_hash: a hash of the offsets that the batch reads up to; None likewise.
@@ -125,7 +125,7 @@ class Manifest:
         plan_id: its hash.
         clock_us: the clock of the step, which goes back only over a gap.
         machine_us: the timestamp of Spark's batch that it comes from.
-        gaps: from where to where the clock went ahead, see ``tidegate.engine.clock``.
+        gaps: the intervals over which the clock jumped ahead, see ``tidegate.engine.clock``.
         watermark: the shards and the watermark.
         bound_us: windows with an end up to here have closed; None while there is no watermark.
         writer: who wrote it; None in the state before the first step.
@@ -191,7 +191,7 @@ def watermark_from_json(data: Mapping[str, Any]) -> WatermarkState:
 
 @contextmanager
 def reading(path: str, kind: str) -> Iterator[None]:
-    """Tell of a file that is not what it should be, where its text is taken apart.
+    """Report a file whose text cannot be parsed.
 
     Raises:
         StateError: names the file.
@@ -200,8 +200,8 @@ def reading(path: str, kind: str) -> Iterator[None]:
         yield
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise StateError(
-            f"{path} is not a {kind} that can be read: {error}\n\nThe file was changed or cut "
-            "short. Restore it from a copy of the checkpoint, or start with a new checkpoint."
+            f"{path} is not a valid {kind}: {error}\n\nThe file was changed or truncated. "
+            "Restore it from a copy of the checkpoint, or start with a new checkpoint."
         ) from error
 
 
@@ -213,10 +213,10 @@ def check_version(version: object, path: str) -> None:
     """
     if version != MANIFEST_VERSION:
         raise StateError(
-            f"{path} has version {version} of the state, this release reads version "
-            f"{MANIFEST_VERSION}\n\nGo on with the release that wrote it, or let that release end "
-            "the query with a drain, which emits every open window, and start this release with a "
-            "new checkpoint."
+            f"{path} has state version {version}, but this release reads version "
+            f"{MANIFEST_VERSION}\n\nContinue with the release that wrote it, or use that release "
+            "to end the query with a drain, which emits every open window, and then start this "
+            "release with a new checkpoint."
         )
 
 
@@ -228,10 +228,10 @@ def _segment(data: Mapping[str, Any]) -> Segment:
 def check_fingerprint(
     manifest: Manifest, fingerprint: Mapping[str, str], *, checkpoint: str
 ) -> None:
-    """Refuse a checkpoint whose state another query shaped.
+    """Refuse a checkpoint that holds the state of a different query.
 
     Raises:
-        StateError: names each thing that differs, with both values.
+        StateError: names each difference, with both values.
     """
     before = manifest.fingerprint
     names = [

@@ -1,4 +1,4 @@
-"""The manifests of a checkpoint, for those that write the state and those that only read it."""
+"""The manifests of a checkpoint, used by the writer of the state and by mere readers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ManifestLog:
         except OSError as error:
             raise StateError(
                 f"{self.files.where(FOLDER)} cannot be listed: {reason(error)}\n\nMake the "
-                "checkpoint readable, then start again."
+                "checkpoint readable, then start the query again."
             ) from error
 
     def newest(self) -> Manifest | None:
@@ -44,7 +44,7 @@ class ManifestLog:
         """Return the manifest of an epoch.
 
         Raises:
-            StateError: it is not there or cannot be read.
+            StateError: it does not exist or cannot be read.
         """
         name = manifest_name(epoch)
         path = self.files.where(name)
@@ -70,5 +70,5 @@ def numbers(files: Files, folder: str) -> list[int]:
 
 
 def reason(error: OSError) -> str:
-    """Why a call failed, in few words."""
+    """Return in a few words why a call failed."""
     return error.strerror or str(error)

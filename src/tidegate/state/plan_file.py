@@ -23,16 +23,16 @@ NAME = "plan.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanFile:
-    """What the state means.
+    """The meaning of the state.
 
     Attributes:
         plan_id: the identity of the plan.
-        fingerprint: what it is made from; ``window`` is the kind of window and its parameters.
-        keys: the group keys, column to text of the statement.
-        columns: the other columns that hold something of the statement, column to text.
-        merges: how to merge the partials of one window and group, column to aggregate (Spark SQL);
-            empty where rows are kept whole.
-        values: the aggregates of the statement, text of the call to an expression (Spark SQL) over
+        fingerprint: what ``plan_id`` is a hash of; ``window`` has kind and parameters.
+        keys: the group keys: column to its text in the statement.
+        columns: other columns that come from the statement: column to its text.
+        merges: how to merge the partials of one window and group: column to aggregate (Spark SQL);
+            empty if the state keeps whole rows.
+        values: the aggregates of the statement: text of the call to an expression (Spark SQL) over
             merged columns.
     """
 
@@ -45,7 +45,7 @@ class PlanFile:
 
     @property
     def texts(self) -> Mapping[str, str]:
-        """What each column holds, in the words of the statement."""
+        """Each column with its text in the statement."""
         return {**self.columns, **self.keys}
 
     def to_json(self) -> str:
@@ -57,7 +57,7 @@ class PlanFile:
         """Read the text of a file; ``path`` is for the message.
 
         Raises:
-            StateError: the text is none, or of another version.
+            StateError: the text is not a valid plan file, or has another version.
         """
         with reading(path, "plan"):
             data = json.loads(text)

@@ -1,7 +1,7 @@
 """Reads the state of a checkpoint on a local disk, without Spark and without Java.
 
-Nothing is written, so it may look at a checkpoint that a query is writing: what the kept manifests
-name stays for ten batches.
+It writes nothing, so it may read a checkpoint while a query writes to it: the files of a manifest
+stay for another ten batches.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class StateReader:
         return self._log.epochs()
 
     def manifest(self, epoch: int | None = None) -> Manifest:
-        """Return the manifest of an epoch, the newest when not said otherwise.
+        """Return the manifest of an epoch, by default the newest.
 
         Raises:
             StateError: there is none, or it cannot be read.
@@ -72,7 +72,7 @@ class StateReader:
         """Return the files of segments.
 
         Raises:
-            StateError: one is missing or is not of the size that the manifest says.
+            StateError: one is missing or does not have the size that the manifest says.
         """
         damage = self.damage(segments)
         if damage is not None:
@@ -84,7 +84,7 @@ class StateReader:
         ]
 
     def damage(self, segments: tuple[Segment, ...]) -> Damage | None:
-        """Return the first file that is not as the manifest says, None when all are."""
+        """Return the first file that differs from what the manifest says, None if there is none."""
         return listed_damage(self._files, segments)
 
     def rows(self, segments: tuple[Segment, ...]) -> Iterator[dict[str, Any]]:
@@ -95,8 +95,8 @@ class StateReader:
         """
         if find_spec("pyarrow") is None:
             raise StateError(
-                "the rows of the state are Parquet, which needs pyarrow here\n\nRun: pip install "
-                "pyarrow. Any Spark session reads the files as well."
+                "reading the rows of the state (Parquet) needs pyarrow\n\nRun: pip install "
+                "pyarrow. Any Spark session can read the files too."
             )
         parquet = import_module("pyarrow.parquet")
         for path in self.paths(segments):

@@ -1,6 +1,6 @@
-"""The types of the state's columns: which changes a checkpoint can follow.
+"""The types of the state's columns, and which changes of them are allowed.
 
-A column may become wider where Spark's Parquet reader reads the older files as the wider type. Any
+A column may become wider if Spark's Parquet reader can read the older files as the wider type. Any
 other change is refused before a batch runs.
 """
 
@@ -15,7 +15,7 @@ from tidegate.errors import StateError
 if TYPE_CHECKING:
     from tidegate.state.manifest import Manifest
 
-# What the values of a type may be read as, besides the type itself.
+# The types, besides itself, that values of a type may be read as.
 WIDER = {
     "tinyint": ("smallint", "int", "bigint"),
     "smallint": ("int", "bigint"),
@@ -23,7 +23,7 @@ WIDER = {
     "float": ("double",),
 }
 
-# A type without parts, the name of a field, or what stands between them.
+# The tokens of a type: a simple type or field name, or the punctuation between them.
 _PARTS = re.compile(r"decimal\(\d+,\d+\)|[^<>,:]+|[<>,:]")
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 
@@ -31,19 +31,19 @@ _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 def check_schema(
     state: Manifest, schema: Mapping[str, str], texts: Mapping[str, str], checkpoint: str
 ) -> None:
-    """Refuse a query whose state has columns of other types than the checkpoint.
+    """Refuse a query whose state columns have other types than those in the checkpoint.
 
     Args:
         state: the newest manifest.
         schema: the columns of the query's state and their types (DDL).
-        texts: what a column holds, in the words of the statement.
+        texts: columns with their text in the statement, for the message.
         checkpoint: for the message.
 
     Raises:
         StateError: names each column with both types.
     """
     if not state.segments:
-        return  # Nothing is there to be read.
+        return  # There is no state to read.
     differing = [
         (texts.get(name, name), before, schema.get(name, "nothing"))
         for name, before in state.schema.items()

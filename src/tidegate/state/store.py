@@ -2,12 +2,13 @@
 
     tidegate/plan.json                    what the state means
     tidegate/manifests/7.json             the state after epoch 7
-    tidegate/intents/7-2.json             what epoch 7 has decided, written before its results
+    tidegate/intents/7-2.json             what epoch 7 decided, written before its results
     tidegate/writers/2.json               the second process that claimed the checkpoint
     tidegate/segments/7-3f9a1c02-batch/   state rows that epoch 7 brought
 
-Nothing is ever overwritten: the name of a segment has its writer in it and is used once, all other
-files are put in place only where there is none. Constructing a store, and reading, change nothing.
+Nothing is ever overwritten: the name of a segment contains its writer's id and is used only once,
+and any other file is created only if it does not exist. Constructing a store and reading from it
+change nothing.
 """
 
 from __future__ import annotations
@@ -36,23 +37,23 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _WRITE_OPTIONS = {
-    # A segment is listed in a manifest or does not exist: the marker file says nothing.
+    # A manifest says which segments exist, so no marker file is needed.
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     "compression": "lz4_raw",
 }
 
-# Nothing that is set in the session may change what is read.
+# Pinned here, so that no setting of the session changes what is read.
 _READ_OPTIONS = {
-    "__globPaths__": "false",  # [1] and {a} in a path are just that
+    "__globPaths__": "false",  # [1] and {a} in a path are taken literally
     "ignoreCorruptFiles": "false",
     "ignoreMissingFiles": "false",
     "mergeSchema": "false",
-    "recursiveFileLookup": "true",  # a=b in a path is no partition
+    "recursiveFileLookup": "true",  # a=b in a path is not a partition
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
 }
 
-# From how many files on Spark lists them by a job of its own.
+# With more files than this Spark starts a job to list them.
 _LISTING = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 
 
@@ -74,13 +75,13 @@ class StateStore:
         self._local = path if scheme == "file" else None
         self.files: Files = LocalFiles(path) if self._local else HadoopFiles(spark, self._root)
         if self._local:
-            spark.conf.set(_LISTING, "100000")  # A look at a local file takes microseconds.
+            spark.conf.set(_LISTING, "100000")  # Listing a local file takes microseconds.
         self._log = ManifestLog(self.files)
         self._claim: Claim | None = None
         self._cleaner: Cleaner | None = None
-        # Intents by epoch, once the checkpoint has been looked through: its own, and one before.
+        # Intents by epoch, once the folder has been listed: of this process, and one found there.
         self._intents: dict[int, Intent] | None = None
-        # The segments written since the last commit.
+        # Segments written since the last commit.
         self._written: dict[str, None] = {}
 
     def newest(self) -> Manifest | None:
@@ -98,26 +99,26 @@ class StateStore:
 
     @property
     def writer(self) -> Writer:
-        """Who writes; the checkpoint has been claimed."""
+        """The writer of a claimed checkpoint."""
         assert self._claim is not None, "nothing is written before the checkpoint is claimed"
         return self._claim.writer
 
     @property
     def checkpoint_id(self) -> str:
-        """The id of the checkpoint, which has been claimed."""
+        """The id of a claimed checkpoint."""
         assert self._claim is not None, "the checkpoint has been claimed"
         return self._claim.checkpoint_id
 
     @property
     def clean_up_failures(self) -> int:
-        """How many calls of cleaning up have failed so far."""
+        """How many calls to clean up have failed so far."""
         return self._cleaner.failures if self._cleaner else 0
 
     def claim(self, known_epoch: int) -> None:
-        """Become the one that writes.
+        """Claim the checkpoint: from now on only this process may write to it.
 
         Args:
-            known_epoch: the newest epoch that has been seen before, -1 when there was none.
+            known_epoch: the newest epoch seen before, -1 if there was none.
 
         Raises:
             StateError: the claim cannot be written, or the manifests are gone.
@@ -125,14 +126,14 @@ class StateStore:
         newest = self.newest()
         if newest is None and known_epoch >= 0:
             raise StateError(
-                f"checkpoint {self.checkpoint} is gone: a moment ago it had epoch {known_epoch}"
-                "\n\nMount or restore the folder, then start again."
+                f"checkpoint {self.checkpoint} is gone: a moment ago it was at epoch {known_epoch}"
+                "\n\nMount or restore the folder, then start the query again."
             )
         self._claim = claim(self.files, newest)
         self._cleaner = Cleaner(self.files, self._claim.writer)
 
     def check_claim(self) -> None:
-        """Go on only as the one that writes.
+        """Check that this process may still write.
 
         Raises:
             StateError: another process has claimed the checkpoint since.
@@ -140,10 +141,10 @@ class StateStore:
         check_claim(self.files, self.writer)
 
     def check_turn(self, epoch: int) -> None:
-        """Go on with the results of an epoch only as the one that writes, and if it is to come.
+        """Check that this process may write the results of an epoch: it is the next one.
 
-        It is asked after the intent is there: a process that claims the checkpoint looks for
-        intents after its claim, so one of the two sees the other.
+        Called after the intent is written: a process that claims the checkpoint looks for intents
+        after its claim, so at least one of the two sees the other.
 
         Raises:
             StateError: another process has claimed the checkpoint, or has committed the epoch.
@@ -154,7 +155,7 @@ class StateStore:
             raise displaced(self.files, self.writer, self._log.read(epochs[-1]).writer)
 
     def intent(self, epoch: int) -> Intent | None:
-        """Return what an earlier attempt at the coming epoch has decided.
+        """Return the intent of an earlier attempt at the coming epoch, None if there is none.
 
         Raises:
             StateError: it cannot be read.
@@ -168,11 +169,11 @@ class StateStore:
         except OSError as error:
             raise StateError(
                 f"{self.files.where('intents')} cannot be read: {reason(error)}\n\nMake the "
-                "checkpoint readable, then start again."
+                "checkpoint readable, then start the query again."
             ) from error
 
     def put_intent(self, intent: Intent) -> None:
-        """Write down what a step has decided.
+        """Write the intent of a step.
 
         Raises:
             StateError: it cannot be written.
@@ -181,13 +182,13 @@ class StateStore:
         try:
             put_intent(self.files, intent, self.writer.term)
         except OSError as error:
-            self._intents = None  # It may be there all the same.
+            self._intents = None  # The file may exist despite the error.
             raise self._unwritable(error, "nothing of its results has been written") from error
         self._intents = {intent.epoch: intent}
         self._cleaner.add_intent(intent.epoch)
 
     def commit(self, manifest: Manifest) -> None:
-        """Put the manifest of a step in place: from here on the step has happened.
+        """Write the manifest of a step, which commits the step.
 
         Raises:
             StateError: it cannot be written, or another process has written it.
@@ -202,7 +203,7 @@ class StateStore:
             raise self._unwritable(error, "the batch is not committed") from error
 
     def clean_up(self, manifest: Manifest) -> None:
-        """Delete what is not needed after the commit of a manifest; never fails."""
+        """Delete what is no longer needed after a commit; never fails."""
         assert self._cleaner is not None, "the checkpoint has been claimed"
         written, self._written = self._written, {}
         self._cleaner.clean_up(manifest, written)
@@ -212,7 +213,7 @@ class StateStore:
     ) -> tuple[str, tuple[StateFile, ...]]:
         """Write a segment to a folder of its own; return its name and its files.
 
-        What no manifest names in the end is deleted after the next commit.
+        If no manifest names it, it is deleted after the next commit.
         """
         name = segment_name(epoch, self.writer, what)
         attempts = 1
@@ -239,7 +240,7 @@ class StateStore:
         """Return the rows of segments as one DataFrame with the given schema.
 
         Raises:
-            StateError: a file is missing or is not as it was written.
+            StateError: a file is missing or has changed.
         """
         if self._local is not None:
             self._raise(local_damage(self._local, segments))
@@ -258,7 +259,7 @@ class StateStore:
         return rows
 
     def damage_behind(self, error: Exception, manifest: Manifest) -> StateError | None:
-        """Return the damage of the state that made a step fail, None when that was not it."""
+        """Return the error for the damaged file that made a step fail, None if none did."""
         segments = manifest.segments
         damage = self._listed(segments) or told_damage(str(error), segments)
         return damage.error(self.checkpoint) if damage else None
@@ -267,16 +268,16 @@ class StateStore:
         try:
             return listed_damage(self.files, segments)
         except OSError:
-            return None  # Then it is the file system that is at fault, and Spark has said so.
+            return None  # The file system fails, and Spark's error says so.
 
     def _raise(self, damage: Damage | None) -> None:
         if damage is not None:
             if self.is_claimed:
-                self.check_claim()  # A process that goes on has cleaned up since.
+                self.check_claim()  # A newer process may have deleted the file.
             raise damage.error(self.checkpoint)
 
     def _put_plan(self, manifest: Manifest) -> None:
-        """Write ``plan.json`` with the first manifest; it stays from then on."""
+        """Write ``plan.json`` with the first manifest; it is never changed."""
         if manifest.epoch > 0:
             return
         text = self._plan.to_json()
@@ -285,15 +286,15 @@ class StateStore:
         except FileExistsError:
             if self._log.epochs() or self.files.read(PLAN) == text:
                 return
-            # Of a query that never got as far as a manifest, and so has left no state.
+            # Left by a query that never wrote a manifest, so it has no state.
             self.files.delete(PLAN)
             self.files.put_if_absent(PLAN, text)
 
     def _unwritable(self, error: OSError, so: str) -> StateError:
         return StateError(
-            f"checkpoint {self.checkpoint} cannot be written: {reason(error)}\n\nThe batch in hand "
-            f"failed and {so}. Free space on the disk, or make the folder writable or mount it "
-            "again; then start the query again: it runs the batch again and goes on exactly."
+            f"checkpoint {self.checkpoint} cannot be written: {reason(error)}\n\nThe current batch "
+            f"failed and {so}. Free disk space, make the folder writable or mount it again; then "
+            "restart the query: it runs the batch again, and no result is lost or doubled."
         )
 
     def _path(self, name: str) -> str:
@@ -301,6 +302,6 @@ class StateStore:
 
 
 def _found_bytes(rows: DataFrame) -> int:
-    """The size of the files that Spark has found for a frame that reads files."""
+    """The total size of the files that Spark found for a frame that reads files."""
     relation: Any = rows._jdf.queryExecution().analyzed().relation()
     return int(relation.location().sizeInBytes())

@@ -1,8 +1,7 @@
-"""The watermark: pure functions on the numbers that a batch observed.
+"""The watermark: pure functions of what a batch observed.
 
-``W = min over active shards of (greatest event time seen - lag)``, and it never goes back. ``W``
-says that no further row with ``t < W`` is expected. A batch without timed rows leaves it where it
-is.
+``W = min over active shards of (greatest event time seen - lag)``; it never goes back. ``W`` says
+that no further row with ``t < W`` is expected. A batch without event times does not move it.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ SINGLE_SHARD = ""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shard:
-    """What is known of a shard: the greatest event time seen, and the clock of its last row."""
+    """A shard: its greatest event time so far, and the clock of its last row."""
 
     event_time_us: int
     clock_us: int
@@ -42,7 +41,7 @@ def advance(
         state: the state before the batch.
         observed: the greatest valid event time of the batch for each shard that had one,
             microseconds.
-        clock_us: the batch's clock; in processing time it is all that matters.
+        clock_us: the batch's clock; in processing time the watermark depends on it alone.
         spec: lag and idle rules.
     """
     if spec.mode is TimeMode.PROCESSING:

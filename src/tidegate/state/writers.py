@@ -1,11 +1,11 @@
-"""Writers: one process writes a checkpoint, the one that started last.
+"""Writers: only one process writes a checkpoint, the one that started last.
 
-A process that is about to write claims the checkpoint: it puts ``writers/<term>.json`` in place,
-with a term one greater than any before. Before results are written and before a manifest is put in
-place, it looks whether there is a greater claim; then it stops. So of two processes the one that
-started later goes on. What a process writes has its id in the name, so that two of them can never
-write one file; and a manifest is put in place only where there is none, so that the state never
-forks, even if both have looked at the same moment.
+Before a process writes anything else, it claims the checkpoint: it creates
+``writers/<term>.json``, with a term one greater than all before. Before it writes results or a
+manifest, it looks for a claim with a greater term; if there is one, it stops. So of two processes
+the one that started later continues. Segment names contain the writer's id, so two processes never
+write the same file; and a manifest is never overwritten, so the state cannot fork even if both
+processes check at the same moment.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ FOLDER = "writers"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A claim: who writes, and the id of the checkpoint.
+    """A claim: the writer, and the id of the checkpoint.
 
-    The id is in the claim, and not only in manifests, since sinks are told of it before the first
-    manifest is there.
+    The id is in the claim as well as in manifests, because sinks need it before the first manifest
+    exists.
     """
 
     writer: Writer
@@ -49,7 +49,7 @@ def claim(files: Files, newest: Manifest | None) -> Claim:
     """
     try:
         for folder in ("manifests", "intents", FOLDER, "segments"):
-            # Only here: later a folder that is not there is a disk that is not there.
+            # Only here: if the folder is missing later, its disk is.
             files.make_folder(folder)
         while True:
             terms = numbers(files, FOLDER)
@@ -70,17 +70,17 @@ def claim(files: Files, newest: Manifest | None) -> Claim:
             try:
                 files.put_if_absent(_name(mine.writer.term), json.dumps(asdict(mine), indent=1))
             except FileExistsError:
-                continue  # Another process took the term in between.
+                continue  # Another process took this term in the meantime.
             return mine
     except OSError as error:
         raise StateError(
             f"{files.where(FOLDER)} cannot be written: {reason(error)}\n\nNothing has been "
-            "changed. Make the checkpoint writable, then start again."
+            "changed. Make the checkpoint writable, then start the query again."
         ) from error
 
 
 def claimed_id(files: Files) -> str | None:
-    """Return the id of a checkpoint; None: no process has claimed it yet.
+    """Return the id of a checkpoint, None if no process has claimed it yet.
 
     Raises:
         OSError, StateError: the last claim cannot be read.
@@ -90,33 +90,33 @@ def claimed_id(files: Files) -> str | None:
 
 
 def check_claim(files: Files, mine: Writer) -> None:
-    """Stop a writer when another has claimed the checkpoint since.
+    """Check that no other process has claimed the checkpoint since.
 
     Raises:
-        StateError: says who has.
+        StateError: one has; the message names it.
     """
     try:
         terms = numbers(files, FOLDER)
         other = _read(files, terms[-1]).writer if terms else None
-        # By the id, since a copy that was put back may give the same term to another process.
+        # Compare ids: after a restore from a copy, another process may have the same term.
         if other is not None and other.id == mine.id:
             return
     except OSError as error:
         raise StateError(
-            f"{files.where(FOLDER)} cannot be read: {reason(error)}\n\nSo it is not known whether "
-            "another process writes to this checkpoint; the batch is not committed. Make the "
-            "folder readable, then start again: the batch is run again."
+            f"{files.where(FOLDER)} cannot be read: {reason(error)}\n\nTherefore it is unknown "
+            "whether another process writes to this checkpoint, and the batch is not committed. "
+            "Make the folder readable, then restart the query: it runs the batch again."
         ) from error
     raise displaced(files, mine, other)
 
 
 def displaced(files: Files, mine: Writer, other: Writer | None) -> StateError:
-    """Return what a writer says that stops because another one writes."""
+    """Return the error with which a writer stops because another one has taken over."""
     checkpoint = files.where("").removesuffix("/tidegate/")
     return StateError(
-        f"another query writes to checkpoint {checkpoint}: {other or 'it is not known which'}\n\n"
-        f"This one, {mine}, stops here, and its batch in hand is not committed. Only one query may "
-        "use a checkpoint: stop the other one, or start this one with a checkpoint of its own."
+        f"another query writes to checkpoint {checkpoint}: {other or 'unknown process'}\n\n"
+        f"This one, {mine}, stops, and its current batch is not committed. Only one query may use "
+        "a checkpoint: stop the other one, or start this one with a checkpoint of its own."
     )
 
 
