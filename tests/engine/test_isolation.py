@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -137,8 +138,9 @@ def all_of(spark: SparkSession) -> tuple[dict[str, str], list[str]]:
     return dict(spark.conf.getAll), [table.name for table in spark.catalog.listTables()]
 
 
+@pytest.mark.parametrize("is_object", [False, True], ids=["function", "object"])
 def test_nothing_of_ours_shows_in_the_users_session_and_a_sink_runs_under_its_settings(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, is_object: bool
 ) -> None:
     # Of its own: tests that drive steps by themselves do so in the session of all tests.
     spark = spark.newSession()
@@ -172,7 +174,8 @@ def test_nothing_of_ours_shows_in_the_users_session_and_a_sink_runs_under_its_se
             r=rows.json(str(tmp_path / "in")),
         )
         assert query.schema.names == ["n"]
-        with query.start(sink=sink, checkpoint=tmp_path / "checkpoint", once=True) as run:
+        given = SimpleNamespace(write=sink) if is_object else sink
+        with query.start(sink=given, checkpoint=tmp_path / "checkpoint", once=True) as run:
             assert all_of(spark) == before
             started.set()
             run.await_termination()

@@ -29,6 +29,8 @@ SQL = """
 class Forgetful:
     """A sink that takes the frame and does nothing with it."""
 
+    reads_once = True
+
     def write(self, frame: DataFrame, epoch: int) -> None:
         """Run no action."""
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tidegate.connectors.protocol import persisted
 from tidegate.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 class CallbackSink:
     """Calls ``function(frame, epoch)`` for each epoch that closed a window.
 
-    The frame is computed once.
+    The frame is already computed.
     """
 
     function: Callable[[DataFrame, int], object]
@@ -30,5 +29,4 @@ class CallbackSink:
             )
 
     def write(self, frame: DataFrame, epoch: int) -> None:
-        with persisted(frame) as kept:
-            self.function(kept, epoch)
+        self.function(frame, epoch)

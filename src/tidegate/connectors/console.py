@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from tidegate.connectors.protocol import persisted
 from tidegate.errors import ConfigError
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsoleSink:
     """Prints the first ``rows`` rows of each epoch."""
+
+    reads_once: ClassVar = True
 
     rows: int = 20
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 from uuid import uuid4
 
 from tidegate.connectors.ownership import STAGING, Owner, take
@@ -41,6 +41,8 @@ class FileSink:
         ConfigError: the format is none of these, the path is empty or no path, or the options are
             not a dict.
     """
+
+    reads_once: ClassVar = True
 
     format: str
     path: StrPath

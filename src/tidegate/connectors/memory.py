@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from tidegate.errors import ConfigError
 from tidegate.spark.session import current_session
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 class MemorySink:
     """Keeps all results in this process; ``rows()`` and ``frame()`` return them."""
+
+    reads_once: ClassVar = True
 
     def __init__(self) -> None:
         self._epochs: dict[int, list[Row]] = {}

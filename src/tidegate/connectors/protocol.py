@@ -13,8 +13,12 @@ if TYPE_CHECKING:
 class Sink(Protocol):
     """Takes the rows of each epoch.
 
-    ``write`` runs exactly one Spark action that reads all of the frame: the action counts the rows.
-    A sink that wants more actions persists the frame first, as ``persisted`` does.
+    ``write`` is given a frame that is already computed, in a session with the user's settings, and
+    may run any number of actions on it.
+
+    A sink with an attribute ``reads_once`` that is True does without this copy. Its frame has not
+    been computed and belongs to the session of the step; ``write`` runs exactly one Spark action
+    that reads all of it, which computes and counts the results.
     """
 
     def write(self, frame: DataFrame, epoch: int) -> None:

@@ -1,4 +1,4 @@
-"""Handing frames to functions of users: computed once, in a session with the user's settings."""
+"""Handing frames to sinks of users: computed once, in a session with the user's settings."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tidegate.connectors.callback import CallbackSink
 from tidegate.connectors.protocol import persisted
+from tidegate.engine.job import OwnedOutlet
 from tidegate.spark.isolation import Mirror, in_session
 
 if TYPE_CHECKING:
@@ -17,38 +17,58 @@ if TYPE_CHECKING:
 
 
 def handed_over(sinks: Mapping[str, Sink], spark: SparkSession) -> dict[str, Sink]:
-    """Return sinks by name; functions of the user's are handed frames of the user's settings.
+    """Return sinks by name; those that do not read once are wrapped.
 
-    A sink of several names stays one. Sinks with a ``write`` of their own take the frame of the
-    step, whose rows are counted while they write it.
+    A sink of several names stays one.
 
     Args:
         sinks: where rows go.
         spark: the user's session.
     """
-    if not any(isinstance(sink, CallbackSink) for sink in sinks.values()):
+    distinct = {id(sink): sink for sink in sinks.values()}
+    if all(_reads_once(sink) for sink in distinct.values()):
         return dict(sinks)
-    # Not the user's session itself: functions of two queries may make views of one name at a time.
+    # Not the user's session itself: sinks of two queries may make views of one name at a time.
     mirror = Mirror(spark, pinned=False)
-    handed = {
-        id(sink): HandedOver(sink, mirror) if isinstance(sink, CallbackSink) else sink
-        for sink in sinks.values()
-    }
-    return {name: handed[id(sink)] for name, sink in sinks.items()}
+    wrapped = {key: _wrapped(sink, mirror) for key, sink in distinct.items()}
+    return {name: wrapped[id(sink)] for name, sink in sinks.items()}
+
+
+def _reads_once(sink: Sink) -> bool:
+    return getattr(sink, "reads_once", False) is True
+
+
+def _wrapped(sink: Sink, mirror: Mirror) -> Sink:
+    if _reads_once(sink):
+        return sink
+    if isinstance(sink, OwnedOutlet):
+        return _HandedOverToOwned(sink, mirror)
+    return _HandedOver(sink, mirror)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HandedOver:
-    """A function of the user's as a sink.
+class _HandedOver:
+    """A sink of the user's.
 
     A frame is computed first, once and all of it, in the session of the step: so its rows are
-    counted, and the function may do with it what it likes.
+    counted, and the sink may do with it what it likes.
     """
 
-    sink: CallbackSink
+    sink: Sink
     mirror: Mirror
 
     def write(self, frame: DataFrame, epoch: int) -> None:
         """Compute a frame and hand it over."""
         with persisted(frame) as kept:
-            self.sink.function(in_session(kept, self.mirror.current()), epoch)
+            self.sink.write(in_session(kept, self.mirror.current()), epoch)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _HandedOverToOwned(_HandedOver):
+    """A sink of the user's whose target belongs to one checkpoint."""
+
+    sink: OwnedOutlet
+
+    def open(self, owner: str, newest_epoch: int | None) -> None:
+        """See ``OwnedOutlet``."""
+        self.sink.open(owner, newest_epoch)

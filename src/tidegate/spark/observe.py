@@ -59,7 +59,7 @@ def _await(observation: Observation) -> None:
     except Py4JJavaError as error:
         raise ExecutionError(
             "A sink has not read all rows of its frame: their count did not arrive within "
-            f"{PATIENCE_SECONDS} s after write returned\n\nA sink's write(frame, epoch) must run "
-            "one action that reads the whole frame, for example frame.write..., frame.collect() or "
-            "frame.foreachPartition(..)."
+            f"{PATIENCE_SECONDS} s after write returned\n\nThe write(frame, epoch) of a sink "
+            "with reads_once = True must run one action that reads the whole frame, for example "
+            "frame.write..., frame.collect() or frame.foreachPartition(..)."
         ) from error
