@@ -27,7 +27,7 @@ def told(path: Path, file_format: str = "csv", **options: str) -> str | None:
         (b"\xef\xbb\xbfa,b\n", None),
         ("a,é\n".encode(), None),
         (b'a,"b, ""c"" d"\n1,5" disk\n', None),
-        (b'a,b\n1,"c\nd"\n', "a.csv, line 2: a quoted value goes on in the next line"),
+        (b'a,b\n1,"c\nd"\n', "a.csv, line 2: a quoted value continues in the next line"),
         (b"a,b\n1,\xe9\n", "a.csv, line 2: byte 0xe9 is not UTF-8"),
         (b"\xff\xfe" + "a,b\n".encode("utf-16-le"), "a.csv is in UTF-16, by its first"),
         (b"\xff\xfe\x00\x00a\x00\x00\x00", "a.csv is in UTF-32, by its first bytes"),

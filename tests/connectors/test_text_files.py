@@ -64,14 +64,13 @@ def test_values_go_by_the_names_of_the_header(spark, write):
 def test_a_first_line_that_is_a_row_or_a_header_where_the_other_is_said_is_refused(spark, write):
     rows = source(write(A_ROW), options=HEADER)
     assert refusal(lambda: read_table(spark, rows)) == (
-        "tables.r: the first line is no header: 2026-01-01T10:00:00Z, 1 and a; the columns are "
-        'ts, n and s\n\nIf it is a row, add options.header = "false"; else correct the schema.'
+        "tables.r: the first line is not a header: 2026-01-01T10:00:00Z, 1 and a; the columns are "
+        'ts, n and s\n\nIf it is a row, add options.header = "false"; otherwise correct the schema.'
     )
     assert values(read_table(spark, source(write(A_ROW)))) == [(1, "a")]
     named = source(write("ts,n,s\n" + A_ROW), option_form="--option {name}={value}")
     assert refusal(lambda: read_table(spark, named)) == (
-        "tables.r: the first line has the names of the columns: ts, n and s\n\n"
-        "Add --option header=true."
+        "tables.r: the first line is a header: ts, n and s\n\nAdd --option header=true."
     )
 
 
@@ -94,7 +93,7 @@ def test_a_later_file_with_another_header_stops_with_its_name(spark, write, tmp_
             frame.collect()
 
     message = refusal(read)
-    assert message.startswith(f"file://{other}: the header is n, ts, s, and that of the first file")
+    assert message.startswith(f"file://{other}: the header is n, ts, s, but that of the first file")
 
 
 CSV = "ts,n,s\n2026-01-01T10:00:00Z,x,a\n2026-01-01T10:00:01Z,99999999999,b\n" + (
@@ -134,8 +133,8 @@ def test_marks_quotes_and_compression_are_read_right(spark, write):
 def test_line_breaks_in_quotes_and_other_encodings_are_refused_with_the_option(spark, write):
     broken = source(write('ts,n,s\n2026-01-01T10:00:00Z,1,"a\nb"\n'), options=HEADER)
     assert refusal(lambda: read_table(spark, broken)) == (
-        f"{broken.path}, line 2: a quoted value goes on in the next line\n\nAdd "
-        'options.multiLine = "true", or name another quote if this is an ordinary character.'
+        f"{broken.path}, line 2: a quoted value continues in the next line\n\nAdd "
+        'options.multiLine = "true", or set another quote character if this one is ordinary text.'
     )
     whole = source(Path(str(broken.path)), options={**HEADER, "multiline": "true"})
     assert values(read_table(spark, whole)) == [(1, "a\nb")]
@@ -167,7 +166,7 @@ def test_records_of_json_that_cannot_be_read_whole_are_told(spark, write):
 
 def test_a_document_of_json_over_several_lines_is_refused_with_the_option(spark, write):
     file = source(write('[{"n": 1},\n {"n": 2}]', "a.json"), file_format="json")
-    assert "is one JSON document over several lines" in refusal(lambda: read_table(spark, file))
+    assert "is one JSON document of several lines" in refusal(lambda: read_table(spark, file))
     whole = source(Path(str(file.path)), file_format="json", options={"multiLine": "true"})
     assert values(read_table(spark, whole), "n") == [(1,), (2,)]
     nothing = source(write("hello\n", "b.json"), file_format="json", schema=None)

@@ -1,4 +1,4 @@
-"""A function of the user's as a sink."""
+"""A user's function as a sink."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The console: results for a person who watches."""
+"""The console: prints results for a person to watch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ConsoleSink:
         if not isinstance(self.rows, int) or isinstance(self.rows, bool) or self.rows < 0:
             raise ConfigError(
                 f"ConsoleSink: rows is {self.rows!r:.80}, it must be a whole number, 0 or more\n\n"
-                "Give the most rows to print of an epoch, e.g. rows=20."
+                "Give the maximum number of rows to print per epoch, e.g. rows=20."
             )
 
     def write(self, frame: DataFrame, epoch: int) -> None:
@@ -45,6 +45,6 @@ def make_console_sink(config: SinkConfig) -> ConsoleSink:
     if not rows.isdecimal():
         raise ConfigError(
             f'sinks.{config.name}: options.rows = "{rows}": it is not a whole number\n\n'
-            "rows is the most rows of an epoch that are printed, e.g. options.rows = 20."
+            "rows is the maximum number of rows to print per epoch, e.g. options.rows = 20."
         )
     return ConsoleSink(rows=int(rows))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tidegate.plan.pipeline import SinkConfig
 
-# Spark's own writers that replace the content of a folder.
+# Formats of Spark's own writers, which can replace the content of a folder.
 FILE_FORMATS = ("parquet", "json", "csv", "orc")
 
 
@@ -28,8 +28,8 @@ FILE_FORMATS = ("parquet", "json", "csv", "orc")
 class FileSink:
     """Files under ``<path>/emit_epoch=N``, written by Spark.
 
-    Results are there exactly once, since a replay replaces them. The folder belongs to the
-    checkpoint that wrote to it first.
+    Each result is there exactly once, because a replay replaces it. The folder belongs to the
+    checkpoint that first wrote to it.
 
     Args:
         format: one of parquet, json, csv, orc.
@@ -38,8 +38,8 @@ class FileSink:
         checkpoint: where the query's checkpoint is, for messages; ``Query.start`` sets it.
 
     Raises:
-        ConfigError: the format is none of these, the path is empty or no path, or the options are
-            not a dict.
+        ConfigError: the format is not one of these, the path is empty or not a path, or the options
+            are not a dict.
     """
 
     reads_once: ClassVar = True
@@ -52,7 +52,7 @@ class FileSink:
 
     def __post_init__(self) -> None:
         folder = path_text(self.path, "FileSink: path", 'Give a folder, e.g. path="results".')
-        # Sinks of one folder are equal, so that kinds of side output may share it.
+        # Sinks with the same folder are equal, so that kinds of side output can share it.
         object.__setattr__(self, "path", folder.rstrip("/") or folder)
         if not isinstance(self.options, Mapping):
             raise ConfigError(
@@ -66,7 +66,7 @@ class FileSink:
             )
 
     def open(self, owner: str, newest_epoch: int | None) -> None:
-        """Take the folder for a checkpoint, and delete the epochs that it does not know.
+        """Make a checkpoint the owner of the folder, and delete epochs that it did not commit.
 
         Raises:
             ConfigError: the folder belongs to another checkpoint.
@@ -75,10 +75,10 @@ class FileSink:
         take(open_folder(current_session(), self._text), self._text, checkpoint, newest_epoch)
 
     def write(self, frame: DataFrame, epoch: int) -> None:
-        """Write the files of an epoch aside, then put them in place at once where that is possible.
+        """Write the files of an epoch to a staging folder, then rename it, which is atomic.
 
-        Readers see an epoch whole or not at all. Where folders cannot be renamed at once (object
-        stores) files are written in place.
+        So readers see all of an epoch or nothing. Where folders cannot be renamed atomically
+        (object stores), files are written in place.
         """
         if self._folder is None:
             object.__setattr__(self, "_folder", open_folder(frame.sparkSession, self._text))
@@ -102,5 +102,5 @@ class FileSink:
 
 def make_file_sink(config: SinkConfig) -> FileSink:
     """Return the sink of a section of a pipeline file."""
-    assert config.path is not None, "checked with the pipeline file: files have a path"
+    assert config.path is not None, "checked with the pipeline file: file formats have a path"
     return FileSink(format=config.format, path=config.path, options=dict(config.options))

@@ -1,4 +1,4 @@
-"""The header of CSV files against the columns that are wanted: values go by name."""
+"""Matching the header of CSV files with the wanted columns: values are assigned by name."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tidegate.names import listed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """What a CSV file says of its columns.
+    """What a CSV file says about its columns.
 
     Attributes:
         first: the values of the first line.
         is_header: whether the option ``header`` says that they are names.
-        of: what the user calls the source.
-        advise: how the user writes an option.
+        of: the source, for messages.
+        advise: returns how the user writes an option.
     """
 
     first: Sequence[str]
@@ -28,10 +28,10 @@ class Header:
 
 
 def columns_in_file(header: Header, wanted: Sequence[str]) -> list[str]:
-    """Return the columns of the file in their order, those that are wanted by the wanted names.
+    """Return the columns of the file in their order; wanted columns are spelled as wanted.
 
     Raises:
-        ConfigError: the first line is not what the option says, or a wanted column is missing.
+        ConfigError: the first line contradicts the option, or a wanted column is missing.
     """
     given = [value.strip() for value in header.first]
     names = {name.lower(): name for name in wanted}
@@ -39,16 +39,16 @@ def columns_in_file(header: Header, wanted: Sequence[str]) -> list[str]:
     if not header.is_header:
         if found == list(names):
             raise ConfigError(
-                f"{header.of}: the first line has the names of the columns: {listed(given)}\n\n"
+                f"{header.of}: the first line is a header: {listed(given)}\n\n"
                 f"Add {header.advise('header', 'true')}."
             )
         return list(wanted)
     missing = [name for key, name in names.items() if key not in found]
     if len(missing) == len(names):
         raise ConfigError(
-            f"{header.of}: the first line is no header: {listed(given)}; the columns are "
-            f"{listed(wanted)}\n\nIf it is a row, add {header.advise('header', 'false')}; else "
-            "correct the schema."
+            f"{header.of}: the first line is not a header: {listed(given)}; the columns are "
+            f"{listed(wanted)}\n\nIf it is a row, add {header.advise('header', 'false')}; "
+            "otherwise correct the schema."
         )
     if missing:
         raise ConfigError(

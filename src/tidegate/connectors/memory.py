@@ -1,4 +1,4 @@
-"""Memory: results kept in this process, for notebooks and tests."""
+"""Memory: keeps results in this process, for notebooks and tests."""
 
 from __future__ import annotations
 

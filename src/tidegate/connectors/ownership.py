@@ -1,8 +1,8 @@
-"""The owner of a folder of results: the one checkpoint whose query may write there.
+"""The owner of a results folder: the one checkpoint whose query may write there.
 
-A query that starts afresh on the results of another one would replace some epochs and leave others;
-two queries would replace each other's. So the folder has a file that names its owner. The name
-begins with ``_``, so that readers skip it.
+A new query that writes into the results of another one would replace some epochs and leave others;
+two running queries would replace each other's. So the folder contains a file that names its owner.
+Its name begins with ``_``, so readers skip it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tidegate.spark.folders import Folder
 
 OWNER_FILE = "_tidegate_owner"
-# Files of an epoch that is being written.
+# The folder for files of an epoch that is being written.
 STAGING = "_staging"
 STAGING_GRACE_S = 86_400
 
@@ -30,14 +30,14 @@ _LOG = logging.getLogger("tidegate")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """A checkpoint: its id, and where it was when it took the folder."""
+    """A checkpoint: its id, and its path when it became the owner."""
 
     id: str
     checkpoint: str
 
 
 def owner_of(folder: Folder) -> Owner | None:
-    """Return the owner that a folder names; None: it names none."""
+    """Return the owner of a folder, None if it has none."""
     text = folder.read(OWNER_FILE)
     if text is None:
         return None
@@ -53,11 +53,11 @@ def check_owner(folder: Folder, path: str, owner_id: str | None) -> None:
 
     Args:
         folder: the folder.
-        path: how messages name it.
-        owner_id: the id of the query's checkpoint; None: the checkpoint is new.
+        path: its path, for messages.
+        owner_id: the id of the query's checkpoint, None if the checkpoint is new.
 
     Raises:
-        ConfigError: it does, or it holds results and the checkpoint is new.
+        ConfigError: it does, or it holds results although the checkpoint is new.
     """
     found = owner_of(folder)
     if found is not None and found.id != owner_id:
@@ -71,30 +71,30 @@ def check_owner(folder: Folder, path: str, owner_id: str | None) -> None:
 
 
 def take(folder: Folder, path: str, owner: Owner, newest_epoch: int | None) -> None:
-    """Make a checkpoint the owner of a folder, and remove the epochs that it does not know.
+    """Make a checkpoint the owner of a folder, and delete epochs that it did not commit.
 
     Raises:
-        ConfigError: the folder belongs to another checkpoint, or holds results of nobody while the
-            checkpoint has none.
+        ConfigError: the folder belongs to another checkpoint, or holds results without an owner
+            although the checkpoint has no epoch yet.
     """
     check_owner(folder, path, owner.id)
     text = json.dumps({"id": owner.id, "checkpoint": owner.checkpoint})
     known = -1 if newest_epoch is None else newest_epoch
     if owner_of(folder) is None:
-        # A query owns the folder before it writes there, so these cannot be left from one of ours.
+        # A query becomes the owner before it writes, so these results are not from this one.
         if any(epoch > known for epoch in _epochs(folder)):
             raise ConfigError(_unowned(path))
         if not folder.put_if_absent(OWNER_FILE, text):
             check_owner(folder, path, owner.id)
-    # What is young may be another process's, which still writes there.
+    # Another process may still be writing files that are young.
     folder.sweep(STAGING, older_than_s=STAGING_GRACE_S)
     unknown = [epoch for epoch in _epochs(folder) if epoch > known]
     for epoch in unknown:
         folder.delete(f"emit_epoch={epoch}")
     if unknown:
         _LOG.warning(
-            "%s: deleted epochs %s: the checkpoint ends at %s, so they were interrupted or rolled "
-            "back, and are written again",
+            "%s: deleted epochs %s: the checkpoint ends at %s, so they had been interrupted or "
+            "rolled back and will be written again",
             path,
             ", ".join(map(str, unknown)),
             "its start" if newest_epoch is None else f"epoch {newest_epoch}",
@@ -103,8 +103,8 @@ def take(folder: Folder, path: str, owner: Owner, newest_epoch: int | None) -> N
 
 def _unowned(path: str) -> str:
     return (
-        f"{path} holds results that this checkpoint has not written: they would be replaced one "
-        "by one\n\nWrite to another folder, or move the old results away."
+        f"{path} holds results that this checkpoint did not write, and new results would replace "
+        "some of them\n\nWrite to another folder, or move the old results away."
     )
 
 

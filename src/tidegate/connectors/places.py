@@ -1,7 +1,7 @@
-"""Folders that must not meet: what a pipeline reads, what it writes, and its checkpoint.
+"""Folders that must not overlap: those a pipeline reads, those it writes, and its checkpoint.
 
 A query that reads what it writes never ends, and two writers of one folder replace each other's
-files. ``check`` and ``Query.start`` ask ``clashes`` before anything is written.
+files. ``check`` and ``Query.start`` call ``clashes`` before anything is written.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WILDCARDS = "*?[{"
 
 
 class Role(Enum):
-    """What a folder is to a query."""
+    """What a query uses a folder for."""
 
     SOURCE = "source"
     SINK = "sink"
@@ -30,7 +30,7 @@ class Role(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A folder of a query; ``name`` is how messages call it, e.g. ``sinks.out``."""
+    """A folder of a query; ``name`` is its name in messages, e.g. ``sinks.out``."""
 
     role: Role
     name: str
@@ -39,7 +39,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clash:
-    """Two places that meet: the ``one`` that is wrong, what is wrong, and the mend."""
+    """Two places that overlap: the ``one`` that is wrong, what is wrong, and how to mend it."""
 
     one: Place
     other: Place
@@ -48,13 +48,13 @@ class Clash:
 
 
 def clashes(places: Sequence[Place]) -> Iterator[Clash]:
-    """Yield every two places that meet where they must not.
+    """Yield every two places that overlap and must not.
 
-    Folders with a name that begins with ``_`` or ``.`` are hidden from sources and readers, so they
-    may lie inside one; nothing may lie inside a checkpoint.
+    Folders whose name begins with ``_`` or ``.`` are hidden from sources and readers, so they may
+    lie inside one; nothing may lie inside a checkpoint.
     """
     for first, second in combinations(places, 2):
-        # The wrong one of a source and a sink is the sink: input is there already.
+        # Of a source and a sink, the sink is the wrong one: the input exists already.
         other, one = (first, second) if second.role is not Role.SOURCE else (second, first)
         found = _meeting(one, other)
         if found is not None:
@@ -62,7 +62,7 @@ def clashes(places: Sequence[Place]) -> Iterator[Clash]:
 
 
 def is_pattern(path: str) -> bool:
-    """Whether a path is a pattern: it has wildcards, and nothing has exactly this name."""
+    """Whether a path is a pattern: it has wildcards, and no file has exactly this name."""
     if not any(character in path for character in WILDCARDS):
         return False
     local = local_path(path)
@@ -99,12 +99,15 @@ def _text(place: Place) -> str:
 
 
 def _matters(outer: Place, below: tuple[str, ...]) -> bool:
-    """Whether what lies below a place is in its way."""
+    """Whether something at this path below a place disturbs it."""
     return outer.role is Role.CHECKPOINT or not any(part.startswith(("_", ".")) for part in below)
 
 
 def _holds(outer: tuple[str, ...], inner: tuple[str, ...]) -> bool:
-    """Whether a folder is another one or lies around it; parts of ``outer`` may be patterns."""
+    """Whether ``inner`` is the same folder as ``outer`` or inside of it.
+
+    Parts of ``outer`` may be patterns.
+    """
     return len(outer) <= len(inner) and all(
         part == pattern or fnmatchcase(part, pattern)
         for part, pattern in zip(inner, outer, strict=False)
@@ -112,9 +115,9 @@ def _holds(outer: tuple[str, ...], inner: tuple[str, ...]) -> bool:
 
 
 def _parts(place: Place) -> tuple[str, ...]:
-    """Return a path as a root and names, the same for all ways to write it.
+    """Return a path as a root and names, the same for all spellings of it.
 
-    In a source's pattern wildcards stay; elsewhere they are escaped.
+    Wildcards are kept in the pattern of a source and escaped elsewhere.
     """
     path = os.fspath(place.path)
     fixed, pattern = path, ""
@@ -130,13 +133,13 @@ def _parts(place: Place) -> tuple[str, ...]:
         root, below = _remote(fixed)
         names = posixpath.normpath(f"/{below}").split("/")
     literal = [_escaped(name) for name in names if name]
-    # Alternatives, {a,b}, count as anything: rather a clash too many than one missed.
+    # Alternatives, {a,b}, match anything: better one clash too many than one missed.
     wild = [re.sub(r"\{[^{}]*\}", "*", name) for name in pattern.split("/") if name]
     return (root, *literal, *wild)
 
 
 def _remote(path: str) -> tuple[str, str]:
-    """Split a URL into file system and path; the three schemes of S3 are one."""
+    """Split a URL into file system and path; the three schemes of S3 count as one."""
     scheme, _, rest = path.partition(":")
     host, _, below = rest[2:].partition("/") if rest.startswith("//") else ("", "", rest)
     return f"{'s3a' if scheme in ('s3', 's3n') else scheme}://{host}", below

@@ -1,4 +1,4 @@
-"""What a sink does, for those that are here and for those of users."""
+"""What every sink has to do, ours and those of users."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ if TYPE_CHECKING:
 class Sink(Protocol):
     """Takes the rows of each epoch.
 
-    ``write`` is given a frame that is already computed, in a session with the user's settings, and
-    may run any number of actions on it.
+    ``write`` gets a frame that is already computed, in a session with the user's settings, and may
+    run any number of actions on it.
 
-    A sink with an attribute ``reads_once`` that is True does without this copy. Its frame has not
-    been computed and belongs to the session of the step; ``write`` runs exactly one Spark action
-    that reads all of it, which computes and counts the results.
+    A sink whose attribute ``reads_once`` is True avoids this copy. Its frame has not been computed
+    yet and belongs to the session of the step; ``write`` must run exactly one Spark action that
+    reads all of it, which computes and counts the results.
     """
 
     def write(self, frame: DataFrame, epoch: int) -> None:
-        """Write the rows of an epoch, in place of what an earlier attempt at it wrote."""
+        """Write the rows of an epoch, replacing what an earlier attempt at it wrote."""
 
 
 class OwnedSink(Sink, Protocol):
-    """A sink that is told about its owner before the first results of each start."""
+    """A sink whose target belongs to one checkpoint; ``open`` is called at each start."""
 
     def open(self, owner: str, newest_epoch: int | None) -> None:
-        """Take the target for a checkpoint, and remove rows of epochs that it does not know.
+        """Make a checkpoint the owner of the target, and delete epochs that it did not commit.
 
         Args:
             owner: the id of the checkpoint.
-            newest_epoch: the newest epoch in the checkpoint; rows of later ones belong to a future
-                that was interrupted or rolled back. None: the checkpoint has no epoch.
+            newest_epoch: the newest epoch of the checkpoint, None if it has none; rows of later
+                epochs were interrupted or rolled back.
 
         Raises:
             ConfigError: the target belongs to another checkpoint.
@@ -43,7 +43,7 @@ class OwnedSink(Sink, Protocol):
 
 @contextmanager
 def persisted(frame: DataFrame) -> Iterator[DataFrame]:
-    """Compute a frame once, all of it, whatever is done with it then."""
+    """Compute all of a frame once, however often it is used then."""
     kept = frame.persist()
     try:
         kept.count()

@@ -1,7 +1,7 @@
-"""A look at text files on this machine before Spark reads them: encoding and line breaks.
+"""Checks encoding and line breaks of text files on this machine before Spark reads them.
 
-Spark replaces bytes that it cannot decode and cuts records at every line break, and says nothing.
-Only the first part of the first files is looked at.
+Spark silently replaces bytes that it cannot decode, and splits records at every line break. Only
+the beginning of the first files is checked.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tidegate.connectors.places import is_pattern
 from tidegate.errors import ConfigError
 from tidegate.paths import local_path
 
-# From the name and the value of an option to the words with which the user sets it.
+# Maps the name and value of a reader option to how the user writes it.
 Advice: TypeAlias = "Callable[[str, str], str]"
 
 _HIDDEN = ("_", ".")
@@ -30,7 +30,7 @@ _TEXT_SUFFIXES = ("", ".gz", ".csv", ".json", ".jsonl", ".ndjson", ".tsv", ".txt
 MOST_FILES = 20
 MOST_BYTES = 1 << 20
 
-# The marks at the start of a file in an encoding that Spark does not recognize by itself.
+# The byte order marks of encodings that Spark does not recognize by itself.
 _MARKS = (
     (b"\xff\xfe\x00\x00", "UTF-32"),
     (b"\x00\x00\xfe\xff", "UTF-32"),
@@ -42,13 +42,13 @@ _UTF8_MARK = b"\xef\xbb\xbf"
 
 
 def check_samples(file_format: str, path: str, options: Mapping[str, str], advise: Advice) -> None:
-    """Refuse text files that Spark would read wrong; those it cannot find are not looked at.
+    """Refuse text files that Spark would read incorrectly; missing files are not reported here.
 
     Args:
         file_format: csv or json.
         path: a file, a folder or a pattern.
-        options: options of Spark's reader, by names in small letters.
-        advise: how the user writes an option.
+        options: options of Spark's reader, by lower-case names.
+        advise: returns how the user writes an option.
 
     Raises:
         ConfigError: the encoding or the line breaks need an option.
@@ -93,13 +93,13 @@ def _start_of(file: Path) -> bytes:
         with opened as stream:
             return stream.read(MOST_BYTES)
     except (OSError, EOFError):
-        return b""  # Spark says better what is wrong
+        return b""  # Spark's error is clearer
 
 
 def _check_encoding(file: Path, sample: bytes, advise: Advice) -> None:
     for mark, encoding in _MARKS:
         if sample.startswith(mark):
-            # Spark finds line breaks by the byte, so lines have to be left to its parser.
+            # Spark splits lines at bytes, so it has to parse the file as a whole.
             raise ConfigError(
                 f"{file} is in {encoding}, by its first bytes\n\nMake it UTF-8, or, for CSV, add "
                 f"{advise('encoding', encoding)} and {advise('multiLine', 'true')}."
@@ -108,11 +108,11 @@ def _check_encoding(file: Path, sample: bytes, advise: Advice) -> None:
         sample.decode("utf-8")
     except UnicodeDecodeError as error:
         if error.start >= len(sample) - 4 and len(sample) == MOST_BYTES:
-            return  # a character is cut at the end of the sample
+            return  # the sample ends within a character
         line = sample.count(b"\n", 0, error.start) + 1
         raise ConfigError(
             f"{file}, line {line}: byte 0x{sample[error.start]:02x} is not UTF-8\n\n"
-            f"Name the encoding that the file is in, e.g. {advise('encoding', 'ISO-8859-1')}."
+            f"Name the encoding of the file, e.g. {advise('encoding', 'ISO-8859-1')}."
         ) from None
 
 
@@ -121,11 +121,11 @@ def _separator(options: Mapping[str, str]) -> str:
 
 
 def _check_csv(file: Path, text: str, options: Mapping[str, str], advise: Advice) -> None:
-    """Refuse a quoted value that goes on over the end of a line."""
+    """Refuse a quoted value that continues in the next line."""
     quote = options.get("quote", '"')
     if len(quote) != 1 or quote == "\0":
         return
-    # A field longer than the limit is no sign of anything.
+    # A field longer than the limit proves nothing.
     reader = csv.reader(
         io.StringIO(text, newline=""), delimiter=_separator(options), quotechar=quote
     )
@@ -134,9 +134,9 @@ def _check_csv(file: Path, text: str, options: Mapping[str, str], advise: Advice
         for record in reader:
             if any("\n" in value or "\r" in value for value in record):
                 raise ConfigError(
-                    f"{file}, line {before + 1}: a quoted value goes on in the next line\n\n"
-                    f"Add {advise('multiLine', 'true')}, or name another quote if this is an "
-                    "ordinary character."
+                    f"{file}, line {before + 1}: a quoted value continues in the next line\n\n"
+                    f"Add {advise('multiLine', 'true')}, or set another quote character if this "
+                    "one is ordinary text."
                 )
             before = reader.line_num
     except csv.Error:
@@ -144,12 +144,12 @@ def _check_csv(file: Path, text: str, options: Mapping[str, str], advise: Advice
 
 
 def _check_json(file: Path, text: str, advise: Advice) -> None:
-    """Refuse a document over several lines; Spark reads a record a line."""
+    """Refuse a document of several lines, because Spark reads one record per line."""
     first = text.lstrip().partition("\n")[0].strip()
     if not first or _is_json(first) or not _is_json(text):
         return
     raise ConfigError(
-        f"{file} is one JSON document over several lines, and a record a line is expected\n\n"
+        f"{file} is one JSON document of several lines, but one record per line is expected\n\n"
         f"Add {advise('multiLine', 'true')}."
     )
 

@@ -1,4 +1,4 @@
-"""From what a user gives for a sink to the sink."""
+"""Makes a sink of what a user gives for one."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def as_sink(value: SinkLike) -> Sink:
 
 
 def make_sink(config: SinkConfig) -> Sink:
-    """Return the sink of a section of a pipeline file, by the table of sinks.
+    """Return the sink of a section of a pipeline file; ``SINKS`` names its builder.
 
     Raises:
         ConfigError: an option is wrong.
@@ -69,7 +69,7 @@ def make_sink(config: SinkConfig) -> Sink:
 
 
 def _is_sink(value: object) -> TypeGuard[Sink]:
-    """Whether a value has the method of a sink; files and DataFrames have another ``write``."""
+    """Whether a value is a sink; files and DataFrames also have ``write``, but a different one."""
     if isinstance(value, (type, io.IOBase)):
         return False
     try:

@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 def open_stream(spark: SparkSession, source: SourceConfig, policy: ErrorPolicy) -> DataFrame:
-    """Return a stream by the builder that the table of sources names; the rest is Spark's to read.
+    """Return a stream, opened by its builder in ``SOURCES``, or else by Spark's reader.
 
     Raises:
         ConfigError: as ``read_stream``.
@@ -43,15 +43,15 @@ def open_stream(spark: SparkSession, source: SourceConfig, policy: ErrorPolicy) 
 def read_stream(
     spark: SparkSession, source: SourceConfig, policy: ErrorPolicy = ErrorPolicy.NULL
 ) -> DataFrame:
-    """Return a stream. Files without a schema get the one that a batch read of them finds.
+    """Return a stream. For files without a schema, a batch read of them finds it.
 
     Args:
         spark: the session.
         source: the source.
-        policy: what becomes of records of text files that cannot be read whole.
+        policy: what to do with malformed records of text files.
 
     Raises:
-        ConfigError: the path is not there, the schema is wrong, the files do not fit the options,
+        ConfigError: the path does not exist, the schema is wrong, the files contradict the options,
             or Spark lacks the format.
     """
 
@@ -92,7 +92,7 @@ def read_table(
     Args:
         spark: the session.
         source: the source.
-        policy: what becomes of records of text files that cannot be read whole.
+        policy: what to do with malformed records of text files.
 
     Raises:
         ConfigError: as ``read_stream``.
@@ -115,11 +115,11 @@ def read_table(
 def _readable(spark: SparkSession, source: SourceConfig) -> str | None:
     """Return the path of a source as Spark's readers take it.
 
-    They take every path for a pattern. One that is there as it is written goes first, so its
-    wildcards are escaped.
+    They treat every path as a pattern. If a path exists exactly as it is written, it is meant
+    literally and its wildcards are escaped.
 
     Raises:
-        ConfigError: a local path is not there; Spark says so only in the first batch, or never.
+        ConfigError: a local path does not exist; Spark reports that in the first batch, or never.
     """
     path = source.path
     if path is None or not any(character in path for character in WILDCARDS):
@@ -130,7 +130,7 @@ def _readable(spark: SparkSession, source: SourceConfig) -> str | None:
     return path
 
 
-# What patterns of Hadoop take for something else than itself.
+# The special characters of Hadoop's patterns.
 _SPECIAL = re.compile(r"[\\{}\[\]*?]")
 
 
@@ -146,17 +146,17 @@ def _check_path(source: SourceConfig) -> None:
     if local is not None and not local.exists():
         raise ConfigError(
             f'{source.place}: path = "{source.path}": there is no such file or folder\n\n'
-            "Make the folder, or correct the path; it is from the folder of the pipeline file on."
+            "Create the folder, or correct the path; it is relative to the pipeline file's folder."
         )
 
 
 @contextmanager
 def _spark_errors(source: SourceConfig) -> Iterator[None]:
-    """Tell what Spark says of a source as a mistake in its configuration."""
+    """Report Spark's errors about a source as mistakes in its configuration."""
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
-        # PySpark turns most errors of Spark into its own, but not that of an unknown format.
+        # PySpark converts most errors of Spark, but not the one for an unknown format.
         match = _CONDITION.search(str(error))
         condition, said = match.groups() if match else ("", str(error).strip().split("\n")[0])
         said = said.partition(" SQLSTATE:")[0].rstrip(".")
@@ -181,7 +181,7 @@ def _spark_errors(source: SourceConfig) -> Iterator[None]:
 
 @contextmanager
 def telling_headers() -> Iterator[None]:
-    """Tell Spark's error about a CSV file with another header than the first one as ours.
+    """Turn Spark's error about a CSV file whose header differs from the first one into ours.
 
     Raises:
         ConfigError: the header of a file differs.
@@ -194,7 +194,7 @@ def telling_headers() -> Iterator[None]:
             raise
         header, expected, file = found.groups()
         raise ConfigError(
-            f"{file}: the header is {header}, and that of the first file {expected}\n\n"
+            f"{file}: the header is {header}, but that of the first file is {expected}\n\n"
             "Give all files the same columns in the same order."
         ) from error
 
@@ -207,7 +207,7 @@ _OTHER_HEADER = re.compile(
 _MENDS = {
     "DATA_SOURCE_NOT_FOUND": "Correct the format, or name its package in [pipeline]: "
     'spark.jars.packages = "group:artifact:version".',
-    "PATH_NOT_FOUND": "Correct the path; it is from the folder of the pipeline file on.",
+    "PATH_NOT_FOUND": "Correct the path; it is relative to the pipeline file's folder.",
     "UNABLE_TO_INFER_SCHEMA": "There are no rows to infer a schema from: give one, e.g. schema = "
     '"ts TIMESTAMP, user STRING".',
     "PARSE_SYNTAX_ERROR": 'A schema is DDL, e.g. schema = "ts TIMESTAMP, user STRING".',

@@ -11,15 +11,15 @@ from enum import Enum
 
 
 class Guarantee(Enum):
-    """How often results arrive at a sink when a batch is replayed after a crash."""
+    """What a sink guarantees when a batch is replayed after a crash."""
 
-    EXACTLY_ONCE = "exactly once by replacing an epoch"
+    EXACTLY_ONCE = "exactly once (a replay replaces the epoch)"
     IDEMPOTENT = "idempotent by key"
     AT_LEAST_ONCE = "at least once"
 
 
 class Replay(Enum):
-    """What a source gives when a batch is replayed after a crash."""
+    """What a source delivers when a batch is replayed after a crash."""
 
     SAME_ROWS = "the same rows"
     NOTHING = "nothing: rows of the batch are lost"
@@ -27,13 +27,13 @@ class Replay(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkKind:
-    """What ``[sinks.NAME]`` may say of a format, and what the sink does.
+    """The keys that ``[sinks.NAME]`` takes for a format, and what the sink can do.
 
     Attributes:
-        build: ``module:function``; the function makes the sink of a ``SinkConfig``.
-        has_path: whether ``path`` is needed; a sink without one takes none.
-        options: the options that it takes; None: those of Spark's writer of the format.
-        nested: whether columns may be structs, as those of side output are.
+        build: ``module:function``; the function makes the sink from a ``SinkConfig``.
+        has_path: whether ``path`` is required; otherwise it is refused.
+        options: the options that it takes; None: those of Spark's writer for the format.
+        nested: whether columns may be structs, as side output needs.
         jar: the package that Spark needs for it, ``group:artifact``.
     """
 
@@ -47,14 +47,14 @@ class SinkKind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceKind:
-    """What ``[sources.NAME]`` may say of a format, and what the source does.
+    """The keys that ``[sources.NAME]`` takes for a format, and what the source can do.
 
     Attributes:
-        build: ``module:function``; the function makes the stream of a session, a ``SourceConfig``
-            and an ``ErrorPolicy``.
-        has_path: whether ``path`` is needed.
-        infers: whether columns are found in the files when there is no ``schema``.
-        text: whether values are text, so that one may not be of its column's type.
+        build: ``module:function``; the function makes the stream from a session, a
+            ``SourceConfig`` and an ``ErrorPolicy``.
+        has_path: whether ``path`` is required.
+        infers: whether columns are inferred from the files when there is no ``schema``.
+        text: whether files are text, so that a value may not fit its column's type.
         jar: the package that Spark needs for it, ``group:artifact``.
     """
 
@@ -81,7 +81,7 @@ SINKS = {
     ),
 }
 
-# Other formats are Spark's to know: a package may bring them.
+# Other formats are left to Spark, because a package may add them.
 SOURCES = {
     "csv": SourceKind(has_path=True, infers=True, text=True),
     "json": SourceKind(has_path=True, infers=True, text=True),

@@ -1,7 +1,7 @@
-"""CSV and JSON: values are text, so that one may not be of its column's type.
+"""CSV and JSON: values are text, which may not fit the type of the column.
 
-Spark reads such a value as NULL, without a word. Here a record that cannot be read whole is told
-apart: a hidden column holds its text, and the engine makes an error row of it.
+Spark silently reads such a value as NULL. Here a malformed record is recognized: a hidden column
+holds its text, and the engine makes an error row of it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from tidegate.plan.pipeline import SourceConfig
 
-# How a source is read: the columns in the files and the options of Spark's reader to the frame.
+# Reads a source: takes the columns in the files and options of Spark's reader.
 Load = Callable[[StructType, dict[str, str]], "DataFrame"]
 
 
@@ -39,24 +39,24 @@ def read_text(
         source: the source.
         path: its path as Spark takes it.
         load: reads the files, as a stream or as a table.
-        policy: what becomes of a record that cannot be read whole. With ``side_output`` the frame
-            has one more column, ``MALFORMED``: its text, NULL for other records.
+        policy: what to do with malformed records. With ``side_output`` the frame has one more
+            column, ``MALFORMED``: the text of a malformed record, NULL for all others.
 
     Raises:
-        ConfigError: the files do not fit the options or the schema.
+        ConfigError: the files contradict the options or the schema.
     """
     options = _options(source, policy)
     lower = {name.lower(): value for name, value in options.items()}
-    assert source.path is not None, "checked with the configuration: files have a path"
+    assert source.path is not None, "checked with the configuration: file formats have a path"
     check_samples(source.format, source.path, lower, source.advise)
     wanted = _wanted(spark, source, path, options)
     in_file = wanted
-    # With ``enforceSchema`` the user says whether values go by position.
+    # With ``enforceSchema`` the user decides whether values are assigned by position.
     if source.format == "csv" and "enforceschema" not in lower:
         if source.schema is not None:
             in_file = _in_order_of_header(spark, source, path, wanted)
         if lower.get("header", "false").lower() == "true":
-            # Spark stops at a file whose header has not these columns in this order.
+            # Spark then fails on a file whose header does not have these columns in this order.
             options["enforceSchema"] = "false"
     if options.get("columnNameOfCorruptRecord") != MALFORMED:
         frame = load(in_file, options)
@@ -67,11 +67,11 @@ def read_text(
 
 
 def _options(source: SourceConfig, policy: ErrorPolicy) -> dict[str, str]:
-    """Return the options of Spark's reader; what the user gives goes before ours."""
+    """Return the options of Spark's reader; the user's take precedence over ours."""
     ours: dict[str, str] = {}
     given = {name.lower() for name in source.options}
     if source.format == "csv" and not given & {"escape", "quote"}:
-        # As RFC 4180 has it: a quote in a quoted value is written twice.
+        # RFC 4180: a quote inside a quoted value is doubled.
         ours["escape"] = '"'
     if not given & {"mode", "columnnameofcorruptrecord"}:
         if policy is ErrorPolicy.FAIL:
@@ -84,7 +84,7 @@ def _options(source: SourceConfig, policy: ErrorPolicy) -> dict[str, str]:
 def _wanted(
     spark: SparkSession, source: SourceConfig, path: str, options: dict[str, str]
 ) -> StructType:
-    """Return the columns of the source: of its schema, or as they are found in the files."""
+    """Return the columns of the source: from its schema, or inferred from the files."""
     if source.schema is not None:
         return empty_frame(spark, source.schema).schema
     reader = spark.read.format(source.format).options(**{"inferSchema": "true", **options})
@@ -101,7 +101,7 @@ def _wanted(
 def _in_order_of_header(
     spark: SparkSession, source: SourceConfig, path: str, wanted: StructType
 ) -> StructType:
-    """Return the columns in the order of the files, each of its type; further ones are STRING."""
+    """Return the typed columns in the order of the files; columns not wanted are STRING."""
     options = {name: value for name, value in source.options.items() if name.lower() != "header"}
     given = {name.lower(): value for name, value in source.options.items()}
     if not given.keys() & {"escape", "quote"}:
@@ -130,10 +130,10 @@ def _in_order_of_header(
 
 
 def _malformed(in_file: StructType) -> str:
-    """The text of a record that cannot be read whole.
+    """Spark SQL for the text of a malformed record, NULL for others.
 
-    Spark reads only the columns that are used, and tells the record malformed only by these. So the
-    text names all of them, in a condition that always holds and is looked at for few rows.
+    Spark parses only the columns that are used, and finds a record malformed only by these. So the
+    expression uses all columns, in a condition that is always true and rarely evaluated.
     """
     nulls = " + ".join(f"CAST({quoted(name)} IS NULL AS INT)" for name in in_file.names)
     return f"CASE WHEN {MALFORMED} IS NOT NULL AND {nulls} >= 0 THEN {MALFORMED} END"

@@ -1,4 +1,4 @@
-"""What a user is told when a started query fails, or a call of its handle cannot be done."""
+"""The errors of a started query that fails, and of calls to its handle that are refused."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ _LONGEST_SECONDS = 1e15
 
 
 def in_a_batch(failure: Exception) -> TidegateError:
-    """Return what a user is told of a failure in a step."""
+    """Return the error for a failure in a step."""
     if isinstance(failure, TidegateError):
         return failure
     error = ExecutionError(
         f"the query stopped in a batch: {reason_of(failure)}\n\nThe batch is not part of the "
-        "state. Mend the cause and start the query again: the batch is run again, and what it has "
-        "written is replaced."
+        "state. Fix the cause and restart the query: it runs the batch again and replaces what "
+        "the batch has written."
     )
     error.__cause__ = failure
     return error
 
 
 def outside_of_batches(failure: Exception | None) -> TidegateError | None:
-    """Return what a user is told of a failure of Spark between the steps, of a source mostly."""
+    """Return the error for a failure of Spark between steps, mostly in a source."""
     if failure is None:
         return None
     error = ExecutionError(
-        f"the query stopped: {reason_of(failure)}\n\nMend the cause and start the query again: it "
-        "goes on after the last batch."
+        f"the query stopped: {reason_of(failure)}\n\nFix the cause and restart the query: it "
+        "continues after the last batch."
     )
     error.__cause__ = failure
     return error
 
 
 def refused_inside(what: str) -> ExecutionError:
-    """Return the refusal of a call that waits for the batch that it comes from."""
+    """Return the error for a call that would wait for the batch from which it is made."""
     return ExecutionError(
-        f"a sink or on_batch cannot {what}, because the batch that calls it would have to end "
-        "first\n\nCall run.stop() there, which asks the query to end after the batch; flush, drain "
-        "or wait elsewhere."
+        f"a sink or on_batch cannot {what}, because the batch that called it would have to end "
+        "first\n\nCall run.stop() there, which ends the query after the batch; flush, drain or "
+        "wait elsewhere."
     )
 
 
 def check_timeout(timeout: object) -> None:
-    """Refuse what is no number of seconds."""
+    """Refuse anything but a number of seconds."""
     is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
     if timeout is not None and not (is_number and 0 <= float(str(timeout)) < _LONGEST_SECONDS):
         raise ConfigError(

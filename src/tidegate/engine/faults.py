@@ -2,7 +2,7 @@
 
 ``TIDEGATE_FAULT=after_segment:3`` kills this process with SIGKILL when epoch 3 reaches that place.
 Without the variable a fault point costs one lookup in the environment. A test in the same process
-may put a function of its own in the place of ``reached``.
+may replace ``reached`` with a function of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FAULT_POINTS = (
 
 
 def fault_point(name: str, epoch: int) -> None:
-    """Die here if the environment says so."""
+    """Kill the process here if the environment says so."""
     assert name in FAULT_POINTS, f"{name} is no fault point"
     reached(name, epoch)
 

@@ -1,4 +1,4 @@
-"""The same query over a table: one job, the final answers, no state."""
+"""The same query over a table: one job that returns final results, without state."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 def final_results(rows: DataFrame, job: Job) -> DataFrame:
-    """Return the results of prepared rows: all come in one batch, and every window closes."""
+    """Return the results of prepared rows: all are one batch, after which every window closes."""
     return job.finisher.finish(job.operator.final_groups(rows, _start()), epoch=0)
 
 
 def final_errors(rows: DataFrame, job: Job) -> DataFrame:
-    """Return one record for each row and each result that fails, as side output has them.
+    """Return one side output record for each row and each result that fails.
 
     Args:
-        rows: prepared rows, with the original ones if the records are to show them.
+        rows: prepared rows, with the original rows if the records are to show them.
         job: the job.
     """
     start = _start()
@@ -39,7 +39,7 @@ def final_errors(rows: DataFrame, job: Job) -> DataFrame:
     return records.unionByName(failed_results(closed, judged, job.original))
 
 
-# Of no row that failed is it asked for which windows it was late.
+# A placeholder: failed rows are not late for any window.
 _NO_WINDOWS = "array(named_struct('start', 0L, 'end', 0L))"
 
 

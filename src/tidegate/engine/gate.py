@@ -1,4 +1,4 @@
-"""The gate: lets batches in one at a time, until it is closed; then the batch inside ends."""
+"""The gate: admits batches one at a time until it is closed; a batch inside may still finish."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from contextlib import contextmanager
 
 
 class TurnedAway(Exception):
-    """A batch came after the gate was closed. Nothing of it has been done.
+    """A batch came after the gate was closed; nothing of it has been run.
 
-    Spark logs an exception of ``foreachBatch`` as a failure of the query, unless the query is being
-    stopped and the text tells of a Java call that was interrupted. It is that of a stop, so its
-    text says so.
+    Spark logs an exception in ``foreachBatch`` as a failure of the query, unless the query is being
+    stopped and the text says that a Java call was interrupted. Hence the text of this one.
     """
 
     def __init__(self) -> None:
@@ -23,10 +22,10 @@ class TurnedAway(Exception):
 
 
 class Gate:
-    """Stands between the thread of Spark that brings batches and those that want the query to end.
+    """Synchronizes Spark's thread, which brings batches, with threads that stop the query.
 
     Attributes:
-        turned_away: whether a batch came too late. Spark takes that for a failure of the query.
+        turned_away: whether a batch came too late, which Spark reports as a failure of the query.
     """
 
     def __init__(self) -> None:
@@ -37,17 +36,17 @@ class Gate:
 
     @property
     def is_closed(self) -> bool:
-        """Whether no further batch gets in."""
+        """Whether no further batch is admitted."""
         return self._closed
 
     @property
     def holds_me(self) -> bool:
-        """Whether the thread that asks is the one inside: a sink or a watcher calls."""
+        """Whether the calling thread is inside: the call comes from a sink or ``on_batch``."""
         return self._inside == threading.get_ident()
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Go in for a batch.
+        """Enter with a batch.
 
         Raises:
             TurnedAway: the gate is closed.
@@ -61,7 +60,7 @@ class Gate:
 
     @contextmanager
     def occupied(self) -> Iterator[None]:
-        """Be inside, also where the gate is closed: for what follows the last batch."""
+        """Enter even if the gate is closed: for work after the last batch."""
         with self._changed:
             self._changed.wait_for(lambda: self._inside is None)
             self._inside = threading.get_ident()
@@ -76,16 +75,16 @@ class Gate:
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Let no further batch in."""
+        """Admit no further batch."""
         with self._changed:
             self._closed = True
 
     def reopen(self) -> None:
-        """Let batches in again."""
+        """Admit batches again."""
         with self._changed:
             self._closed = self.turned_away = False
 
     def wait_until_empty(self) -> None:
-        """Wait until the batch that is inside has ended."""
+        """Wait until the batch inside has ended."""
         with self._changed:
             self._changed.wait_for(lambda: self._inside is None)

@@ -1,4 +1,4 @@
-"""Handing frames to sinks of users: computed once, in a session with the user's settings."""
+"""Passing frames to users' sinks: computed once, in a session with the user's settings."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def handed_over(sinks: Mapping[str, Sink], spark: SparkSession) -> dict[str, Sink]:
-    """Return sinks by name; those that do not read once are wrapped.
+    """Return sinks by name; those that may read their frame more than once are wrapped.
 
-    A sink of several names stays one.
+    A sink with several names stays one object.
 
     Args:
         sinks: where rows go.
@@ -28,7 +28,7 @@ def handed_over(sinks: Mapping[str, Sink], spark: SparkSession) -> dict[str, Sin
     distinct = {id(sink): sink for sink in sinks.values()}
     if all(_reads_once(sink) for sink in distinct.values()):
         return dict(sinks)
-    # Not the user's session itself: sinks of two queries may make views of one name at a time.
+    # Not the user's own session: sinks of two queries may create views of the same name.
     mirror = Mirror(spark, pinned=False)
     wrapped = {key: _wrapped(sink, mirror) for key, sink in distinct.items()}
     return {name: wrapped[id(sink)] for name, sink in sinks.items()}
@@ -48,24 +48,24 @@ def _wrapped(sink: Sink, mirror: Mirror) -> Sink:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _HandedOver:
-    """A sink of the user's.
+    """A user's sink.
 
-    A frame is computed first, once and all of it, in the session of the step: so its rows are
-    counted, and the sink may do with it what it likes.
+    The whole frame is first computed once, in the session of the step. So its rows are counted, and
+    the sink may use the frame in any way.
     """
 
     sink: Sink
     mirror: Mirror
 
     def write(self, frame: DataFrame, epoch: int) -> None:
-        """Compute a frame and hand it over."""
+        """Compute a frame and pass it to the sink."""
         with persisted(frame) as kept:
             self.sink.write(in_session(kept, self.mirror.current()), epoch)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _HandedOverToOwned(_HandedOver):
-    """A sink of the user's whose target belongs to one checkpoint."""
+    """A user's sink whose target belongs to one checkpoint."""
 
     sink: OwnedOutlet
 

@@ -31,15 +31,15 @@ from tidegate.spark.statements import empty_frame
 
 _LOG = logging.getLogger("tidegate")
 
-# What the analyzer is shown when it is asked for types.
+# An empty relation, over which the analyzer is asked for types.
 FIRST = BatchStart(epoch=0)
 
 
 class Outlet(Protocol):
-    """Where the rows of an epoch go; every sink is one."""
+    """Where the rows of an epoch go: every sink is an outlet."""
 
     def write(self, frame: DataFrame, epoch: int) -> None:
-        """Write the rows of an epoch, in place of what an earlier attempt at it wrote."""
+        """Write the rows of an epoch, replacing what an earlier attempt at it wrote."""
 
 
 @runtime_checkable
@@ -47,14 +47,14 @@ class OwnedOutlet(Outlet, Protocol):
     """An outlet whose target belongs to one checkpoint."""
 
     def open(self, owner: str, newest_epoch: int | None) -> None:
-        """Check that the target is this checkpoint's, and discard what was never committed.
+        """Check that the target belongs to this checkpoint, and delete what was never committed.
 
-        Called once by each query that starts, before the first write.
+        Called once at each start of a query, before the first write.
 
         Args:
             owner: the id of the checkpoint, the same at every start.
-            newest_epoch: the newest epoch of the state; what the target holds of later ones is left
-                of an attempt that was never committed. None: there is no state yet.
+            newest_epoch: the newest epoch of the state, None if there is no state yet; later epochs
+                in the target were never committed.
 
         Raises:
             TidegateError: the target belongs to another checkpoint.
@@ -65,16 +65,16 @@ class OwnedOutlet(Outlet, Protocol):
 class Outlets:
     """Where rows go: results, and side output by kind.
 
-    The rows of a kind without an outlet are only counted.
+    Rows of a kind without an outlet are only counted.
     """
 
     results: Outlet
     side: Mapping[str, Outlet] = field(default_factory=dict)
 
     def open(self, owner: str, newest_epoch: int | None) -> None:
-        """Open the outlets that have an owner, each once.
+        """Open each outlet that has an owner, once.
 
-        A side sink that fails never stops the query, unless its target is another checkpoint's.
+        A failing side sink stops the query only if its target belongs to another checkpoint.
         """
         distinct = {id(outlet): outlet for outlet in (self.results, *self.side.values())}
         for outlet in distinct.values():
@@ -93,8 +93,8 @@ class Job:
     """A plan made ready to run: the operator of its windows, and where its rows go.
 
     Attributes:
-        partitions: how many tasks a shuffle may have; small batches use fewer.
-        original: the type of the original rows that side output shows; STRING when it shows none.
+        partitions: the maximum number of tasks of a shuffle; small batches use fewer.
+        original: the type of original rows in side output; STRING if it has none.
     """
 
     plan: PhysicalPlan
@@ -110,11 +110,11 @@ def make_job(plan: PhysicalPlan, rows: DataFrame, outlets: Outlets, partitions: 
 
     Args:
         plan: a plan that ``runnable`` accepts.
-        rows: prepared rows, asked for their types only.
+        rows: prepared rows, of which only the types are used.
         outlets: where results and side output go.
-        partitions: tasks of a large shuffle.
+        partitions: the maximum number of tasks of a shuffle.
     """
-    # The analyzer needs a relation that is not a stream, and no rows.
+    # The analyzer needs a relation that is not a stream; it needs no rows.
     empty = empty_frame(rows.sparkSession, rows.schema)
     operator = make_operator(plan, empty)
     finisher = Finisher(plan=plan, types=native_types(empty, plan.ingest.aggregates))
@@ -133,7 +133,7 @@ def make_operator(plan: PhysicalPlan, empty: DataFrame) -> Operator:
 
     Args:
         plan: a plan that ``runnable`` accepts.
-        empty: a static frame without rows, of the prepared columns.
+        empty: a static frame with the prepared columns and no rows.
     """
     window = plan.close.window
     match window:
@@ -159,7 +159,7 @@ def make_operator(plan: PhysicalPlan, empty: DataFrame) -> Operator:
 
 
 def ordered_operator(plan: PhysicalPlan, scan: Scan, empty: DataFrame) -> OrderedOperator:
-    """Return the operator of a window whose rows go one by one."""
+    """Return the operator of a window that takes rows one by one, in order."""
     whole = shape_of(plan)
     assert isinstance(whole, WholeRows), "state and count windows keep their rows"
     shape = OrderedRows(plan=plan, aggregation=whole.aggregation, scan=scan)
@@ -168,7 +168,7 @@ def ordered_operator(plan: PhysicalPlan, scan: Scan, empty: DataFrame) -> Ordere
 
 
 def shape_of(plan: PhysicalPlan) -> Partials | WholeRows:
-    """Return what a state row is: partials where every aggregate has a merge, whole rows else."""
+    """Return the shape of state rows: partials if every aggregate has a merge, else whole rows."""
     match plan.ingest:
         case IngestPartials() as partials:
             return Partials(aggregation=partials)
@@ -177,7 +177,7 @@ def shape_of(plan: PhysicalPlan) -> Partials | WholeRows:
 
 
 def span_shape_of(plan: PhysicalPlan, gap_us: int) -> SpanPartials | SpanRows:
-    """Return what a span of a session is, by the same choice as ``shape_of``."""
+    """Return the shape of a session's spans, chosen as in ``shape_of``."""
     match shape_of(plan):
         case Partials(aggregation=streaming):
             return SpanPartials(aggregation=streaming, gap_us=gap_us)

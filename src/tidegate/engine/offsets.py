@@ -1,11 +1,11 @@
-"""What Spark has written to a checkpoint about its own progress: the planned batches.
+"""Spark's own progress in a checkpoint: the batches that it has planned.
 
-Spark writes the offsets of a batch, and the batch's timestamp, before it runs the batch. A batch
-that is run again has the same offsets and the same timestamp.
+Before Spark runs a batch, it writes the batch's offsets and timestamp. A batch that is run again
+has the same offsets and the same timestamp.
 
-The timestamp is also what ``current_timestamp()`` is for the rows of the batch. As a column of the
-rows it would be a constant in the code that reads the source, which Spark would then compile, and
-the JVM warm up, batch by batch. So the log is read instead.
+The timestamp is also the value of ``current_timestamp()`` in the batch. As a column, however, it
+would be a constant in the generated code that reads the source, which Spark would compile anew for
+each batch. So we read it from the log.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ MICROS_PER_MILLI = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedBatch:
-    """A batch as Spark has planned it.
+    """A batch that Spark has planned.
 
     Attributes:
         batch_id: Spark's number of the batch.
         clock_us: the batch's timestamp, microseconds since 1970.
-        offsets: where each source will be after the batch, as Spark writes it, in the order of the
+        offsets: the offset of each source after the batch, as Spark writes it, in the order of the
             sources in the plan.
     """
 
@@ -46,7 +46,7 @@ class PlannedBatch:
     offsets: tuple[str, ...]
 
     def of_query(self, query_id: str) -> SparkBatch:
-        """Return the batch as the state knows it."""
+        """Return the batch in the form that the state uses."""
         return SparkBatch(
             batch_id=self.batch_id,
             clock_us=self.clock_us,
@@ -67,11 +67,11 @@ class SparkProgress:
         self._root = checkpoint.rstrip("/")
         self._files = file_manager(spark, f"{self._root}/offsets")
         assert spark._jvm is not None, "a running session has a JVM"
-        # Kept: to find a class by its name again costs 3 ms.
+        # Kept, because looking up a class by name takes 3 ms.
         self._new_path: Any = spark._jvm.org.apache.hadoop.fs.Path
 
     def newest(self) -> PlannedBatch | None:
-        """Return the newest batch that has been planned, None before the first."""
+        """Return the newest planned batch, None if there is none."""
         folder = self._new_path(f"{self._root}/offsets")
         with self._reading("offsets"):
             if not self._files.exists(folder):
@@ -81,9 +81,9 @@ class SparkProgress:
         return self.batch(max(numbers)) if numbers else None
 
     def sweep(self) -> None:
-        """Before a query starts: remove an offset file that a stop left half written.
+        """Delete an offset file that was left half written; called before a query starts.
 
-        Spark refuses to begin with batch 0 where it lies, and takes no notice of it later.
+        Spark refuses to start batch 0 if there is one; for later batches it ignores it.
         """
         folder = self._new_path(f"{self._root}/offsets")
         if not self._files.exists(folder):
@@ -93,7 +93,7 @@ class SparkProgress:
                 self._files.delete(status.getPath())
 
     def batch(self, batch_id: int) -> PlannedBatch:
-        """Return a batch that has been planned.
+        """Return a planned batch.
 
         Raises:
             StateError: its file is missing or damaged.
@@ -108,7 +108,7 @@ class SparkProgress:
             )
 
     def query_id(self) -> str:
-        """Return the id that Spark has given the query; a restart keeps it.
+        """Return the id that Spark gave the query; it survives restarts.
 
         Raises:
             StateError: the file is missing or damaged.
@@ -123,7 +123,7 @@ class SparkProgress:
         except (ValueError, KeyError, TypeError, Py4JError, OSError) as error:
             raise StateError(
                 f"{self._root}/{name}, a file of Spark's checkpoint, cannot be read: "
-                f"{reason_of(error)}\n\nMake it readable. If it is empty or cut short, restore the "
+                f"{reason_of(error)}\n\nMake it readable. If it is empty or truncated, restore the "
                 "whole checkpoint from one copy, or start with a new one."
             ) from error
 

@@ -1,4 +1,4 @@
-"""The state as operators see it: segments are read and written by the tasks that they are worth."""
+"""State access for operators: reads and writes segments with a suitable number of tasks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class StateIO:
 
     Attributes:
         store: where they are.
-        tasks: how many tasks jobs have.
+        tasks: sets the number of tasks of jobs.
         schema: the columns of the state.
         types: their types as DDL, by name.
     """
@@ -35,9 +35,9 @@ class StateIO:
     types: Mapping[str, str]
 
     def read(self, segments: Sequence[Segment], few_rows: int | None = None) -> DataFrame:
-        """Return the rows of segments; one task reads them when they are few and small."""
+        """Return the rows of segments; if they are few and small, one task reads them."""
         state = self.store.read_segments(segments, self.schema)
-        # In one task nothing has to be exchanged, which saves a small batch a stage.
+        # A single task needs no exchange, which saves a small batch one stage.
         return state.coalesce(1) if are_few(segments, few_rows) else state
 
     def write(self, epoch: int, what: str, rows: DataFrame) -> tuple[str, tuple[StateFile, ...]]:
@@ -47,11 +47,11 @@ class StateIO:
     def write_counted(
         self, epoch: int, what: str, rows: DataFrame, bounds: tuple[str, str]
     ) -> Segment | None:
-        """Write a segment, count it on the way, and return it; None when it would be empty.
+        """Write a segment and count its rows meanwhile; return it, or None if it would be empty.
 
         Args:
             epoch: the step.
-            what: a word for the name of the segment.
+            what: a word that becomes part of the segment's name.
             rows: state rows.
             bounds: aggregates (Spark SQL): the least and the greatest value of the time column.
         """

@@ -239,7 +239,7 @@ class Run:
             if failure is not None:
                 raise ExecutionError(
                     "nothing was flushed or drained, because the query has failed\n\n"
-                    f"{failure}\n\nMend the cause and start the query again; when the failed batch "
+                    f"{failure}\n\nFix the cause and start the query again; when the failed batch "
                     "has run, stop(drain=True) or --drain closes its windows too."
                 ) from failure
             try:
@@ -251,7 +251,7 @@ class Run:
             except Exception as error:
                 raise ExecutionError(
                     f"the state is as it was, because this failed: {reason_of(error)}\n\n"
-                    "Mend the cause and ask for the flush or the drain again."
+                    "Fix the cause and ask for the flush or the drain again."
                 ) from error
 
     def _flush(self) -> None:

@@ -1,7 +1,7 @@
-"""How many tasks a job has: as many as its rows and bytes are worth.
+"""How many tasks a job gets, by its rows and bytes.
 
-A task costs its start, and an exchange between tasks costs a small batch more than it saves. A
-large batch, and one of few rows with much in each, is worth several.
+Starting a task has a cost, and an exchange between tasks costs a small batch more than it saves. A
+large batch, or one of few but large rows, gets several tasks.
 """
 
 from __future__ import annotations
@@ -14,59 +14,59 @@ if TYPE_CHECKING:
 
     from tidegate.state.manifest import Segment
 
-# State rows, and bytes of their files, for which one task more is worth its start.
+# For this many state rows, or bytes of their files, another task is worth its start.
 ROWS_PER_TASK = 100_000
 BYTES_PER_TASK = 32_000_000
 
-# State rows that one task reads, without an exchange (tumbling, 50 K of them: 40 ms less of 760 ms
-# a batch than by two tasks); their files are small, too.
+# Up to this many state rows are read by one task without an exchange, if their files are small too
+# (tumbling, 50 K rows: a batch takes 40 ms less of 760 ms than with two tasks).
 FEW_ROWS = 75_000
 FEW_BYTES = 16_000_000
 
-# By how much a batch may be larger than the one before without being short of tasks.
+# A batch may be this many times as large as the previous one without having too few tasks.
 GROWTH = 4
 
-# Files that a small batch of whole rows is written to at most, however many partitions its source
-# has: enough for partitions that are slow to read, few enough for those that read them again.
+# A small batch of whole rows is written to at most this many files, however many partitions its
+# source has: enough to read slow partitions in parallel, few enough to read the files again.
 FEW_FILES = 8
 
-# The fast hash map of an aggregation has room for 2**bits groups; what does not fit goes to a
-# slower one (4 M rows of 400 K groups: 1.2 s with the 16 bits that are Spark's default, 0.85 s with
-# 20). Room costs a small batch some milliseconds.
+# The fast hash map of an aggregation has room for 2**bits groups; further groups go to a slower map
+# (4 M rows in 400 K groups: 1.2 s with 16 bits, Spark's default; 0.85 s with 20). A larger map
+# costs a small batch a few milliseconds.
 MAP_BITS = "spark.sql.codegen.aggregate.fastHashMap.capacityBit"
 FEW_GROUPS_BITS, MANY_GROUPS_BITS = 16, 20
 
 
 class Tasks:
-    """Sets the tasks of the jobs of a step.
+    """Sets the number of tasks for the jobs of a step.
 
     Args:
         spark: the session of the steps.
-        most: the most tasks that a shuffle may have.
+        most: the maximum number of tasks of a shuffle.
     """
 
     def __init__(self, spark: SparkSession, most: int) -> None:
         self._spark = spark
         self.most = most
         self._settings: dict[str, str] = {}
-        # State rows that the last batch brought, and the most files that one was written to; None
-        # before the first.
+        # State rows that the last batch added, and the most files that a batch was written to; None
+        # before the first batch.
         self._batch_rows: int | None = None
         self._files = 0
 
     def set(self, count: int | None = None) -> None:
-        """Set how many tasks the next shuffle has; all that may be without a number."""
+        """Set how many tasks the next shuffle has, by default the maximum."""
         count = self.most if count is None else min(count, self.most)
         self._set("spark.sql.shuffle.partitions", str(count))
 
     def set_for(self, segments: Sequence[Segment]) -> None:
-        """Set as many tasks as the segments are worth."""
+        """Set the number of tasks by the size of the segments."""
         self.set(worth(segments))
 
     def set_for_batch(self) -> None:
-        """Set the tasks of a batch by what the batch before brought, with room to grow.
+        """Set the number of tasks of a batch by the size of the previous one, with room to grow.
 
-        Without one before, after a start, all that there may be: a batch that catches up is large.
+        The first batch after a start gets the maximum, because it may have to catch up.
         """
         rows = self._batch_rows
         self.set(None if rows is None else _of_rows(GROWTH * rows))
@@ -74,11 +74,10 @@ class Tasks:
         self._set(MAP_BITS, str(MANY_GROUPS_BITS if many else FEW_GROUPS_BITS))
 
     def gathered(self, rows: DataFrame) -> DataFrame:
-        """Return the rows of a batch that are written as they are, in not too many partitions.
+        """Return the rows of a batch that is written without a shuffle, in not too many partitions.
 
-        Where the source has many, most of them with few rows or none, each would be a file. How
-        many they are is known from the files of the batches before, so nothing has to be asked or
-        moved.
+        If the source has many partitions, most with few rows or none, each would become a file.
+        Their number is estimated from the files of previous batches, without an extra job.
         """
         if self._batch_rows is None:
             return rows
@@ -86,7 +85,7 @@ class Tasks:
         return rows.coalesce(files) if self._files > files else rows
 
     def note_batch(self, rows: int, files: int) -> None:
-        """Take note of the state rows of a batch, and to how many files they were written."""
+        """Record how many state rows a batch had, and to how many files they were written."""
         self._batch_rows = rows
         self._files = max(self._files, files)
 
@@ -97,19 +96,22 @@ class Tasks:
 
 
 def worth(segments: Sequence[Segment]) -> int:
-    """Return how many tasks the rows and bytes of segments are worth."""
+    """Return a suitable number of tasks for the rows and bytes of segments."""
     rows = sum(segment.rows for segment in segments)
     size = sum(segment.bytes for segment in segments)
     return max(_of_rows(rows), -(-size // BYTES_PER_TASK))
 
 
 def files_worth(segments: Sequence[Segment]) -> int:
-    """Return how many files the bytes of segments are worth when they are written as one."""
+    """Return a suitable number of files for segments that are merged into one."""
     return max(1, -(-sum(segment.bytes for segment in segments) // BYTES_PER_TASK))
 
 
 def are_few(segments: Sequence[Segment], few_rows: int | None = None) -> bool:
-    """Whether one task had better read the segments: up to ``few_rows``, else ``FEW_ROWS`` rows."""
+    """Whether one task should read the segments: they have at most ``few_rows`` rows.
+
+    Without ``few_rows`` the limit is ``FEW_ROWS``.
+    """
     rows = sum(segment.rows for segment in segments)
     few_rows = FEW_ROWS if few_rows is None else few_rows
     return rows <= few_rows and sum(segment.bytes for segment in segments) <= FEW_BYTES
