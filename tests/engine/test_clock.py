@@ -119,10 +119,10 @@ def test_windows_by_a_clock_that_was_far_ahead_close_once_and_go_on(
     assert batch(119) == ([], 0, 1)
     assert batch(131) == ([(120, 2)], 0, 0)
     assert [record.getMessage() for record in caplog.records] == [
-        "the machine's clock has gone ahead; if the query was not stopped for that long, it is "
-        "wrong: it was 1970-01-01T00:01:44Z and is 1971-02-05T00:00:01Z",
-        "the machine's clock is back where it was before it had gone ahead; the query goes on from "
-        "there: it was 1971-02-05T00:00:12Z and is 1970-01-01T00:01:47Z",
-        "the machine's clock has gone back; until it has caught up, the query's clock runs at half "
-        "the speed: it was 1970-01-01T00:02:05Z and is 1970-01-01T00:01:59Z",
+        "the machine's clock jumped ahead; if the query was not stopped for that long, it is "
+        "wrong: it was 1970-01-01T00:01:44Z and is now 1971-02-05T00:00:01Z",
+        "the machine's clock was set back to before it had jumped ahead; the query's clock follows "
+        "it: it was 1971-02-05T00:00:12Z and is now 1970-01-01T00:01:47Z",
+        "the machine's clock was set back; until it has caught up, the query's clock runs at half "
+        "speed: it was 1970-01-01T00:02:05Z and is now 1970-01-01T00:01:59Z",
     ]

@@ -1,7 +1,7 @@
-"""The batches of a started query, as Spark brings them: each goes to the stepper and a watcher.
+"""The batches of a started query, as Spark brings them: each goes to the stepper and ``on_batch``.
 
-Nothing here knows the handle of the query, nor Spark's. Spark keeps what it calls until its own
-handle is gone; if that were kept from here, neither would ever go.
+Nothing here refers to our handle of the query or to Spark's. Spark keeps the function that it calls
+as long as its own handle exists; a reference back would keep both alive forever.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class Launch:
 
 
 class Batches:
-    """Takes the batches of a query.
+    """Runs the batches of a query.
 
     Attributes:
-        gate: lets them in until the query is to end.
+        gate: admits them until the query is asked to end.
         stepper: runs the steps.
         failure: what the last batch raised.
         failed_watches: how often ``on_batch`` failed.
@@ -78,23 +78,23 @@ class Batches:
         self._launch = launch
         self._spark = spark
         self._conf: Any = spark._jsparkSession.sessionState().conf()
-        # A first look at the checkpoint refuses one of another query before anything has started.
-        # From the first batch on the steps run in the session that Spark makes for the batches.
+        # This stepper only checks, before anything starts, that the checkpoint is of this query.
+        # From the first batch on, steps run in the session that Spark makes for the batches.
         self.stepper = Stepper(job, launch.checkpoint, private_session(spark))
         self._progress = SparkProgress(spark, launch.checkpoint)
         self._query_id = ""
         self._has_session = False
         self._is_active: Callable[[], bool] = lambda: True
 
-    def expect(self, is_active: Callable[[], bool]) -> Entrance:
-        """Return the entrance for the batches of one start of Spark's query.
+    def callback(self, is_active: Callable[[], bool]) -> BatchCallback:
+        """Return the function that Spark calls with the batches of one start of its query.
 
         Args:
-            is_active: whether Spark's query is still to go on.
+            is_active: whether Spark's query has not been stopped yet.
         """
         self._has_session = False
         self._is_active = is_active
-        return Entrance(self)
+        return BatchCallback(self)
 
     def has_pending(self) -> bool:
         """Whether Spark has planned a batch that no step has taken."""
@@ -114,7 +114,7 @@ class Batches:
             self._hold()
 
     def report(self, report: BatchReport | None) -> None:
-        """Tell the watcher of a batch. It can fail without stopping what it watches."""
+        """Call ``on_batch`` with the report of a batch; if it fails, the query goes on."""
         self.clock_leaps += 0 if report is None else report.clock_leaps
         if report is None or self._launch.on_batch is None:
             return
@@ -125,8 +125,8 @@ class Batches:
             if self.failed_watches == 1:
                 with suppress(Exception):
                     _LOG.warning(
-                        "on_batch failed: %s: %s; the query goes on, and status counts further "
-                        "failures as failed_watches",
+                        "on_batch failed: %s: %s; the query goes on, and further failures are "
+                        "only counted, in status as failed_watches",
                         type(error).__name__,
                         error,
                     )
@@ -147,14 +147,14 @@ class Batches:
         self.report(report)
 
     def _hold(self) -> None:
-        """Keep Spark from planning another batch once a stop was asked for, until it knows."""
+        """After a stop was requested, keep Spark from planning a batch before it has stopped."""
         end = time.monotonic() + _HOLD_SECONDS
         while self.gate.is_closed and self._is_active() and time.monotonic() < end:
             time.sleep(0.001)
 
 
-class Entrance:
-    """What Spark calls with each batch, until it is shut."""
+class BatchCallback:
+    """The function that Spark calls with each batch, until it is released."""
 
     def __init__(self, batches: Batches) -> None:
         self._batches: Batches | None = batches
@@ -170,14 +170,14 @@ class Entrance:
             raise TurnedAway
         batches.take(rows, batch_id)
 
-    def shut(self) -> None:
-        """Let go of everything, once Spark's query has ended."""
+    def release(self) -> None:
+        """Drop all references, once Spark's query has ended."""
         self._batches = None
 
 
 def _rows_of(rows: DataFrame) -> DataFrame | None:
-    """The rows of a batch, None where no source has any; those of one task save an exchange."""
-    # Spark hands over the rows of a batch as an RDD that it has planned already.
+    """The rows of a batch, None if no source has any; with one task they need no exchange."""
+    # Spark passes the rows of a batch as an RDD that it has already planned.
     tasks = rows._jdf.queryExecution().analyzed().rdd().getNumPartitions()
     if tasks == 0:
         return None

@@ -1,14 +1,14 @@
-"""The clock of the steps: the machine's, but it goes on where the machine's leaps.
+"""The clock of the steps: it follows the machine's clock, and copes with its jumps.
 
-A step is given the timestamp of its batch. As a rule that is its clock. But a machine's clock may
-be set wrong, and right again later:
+The clock of a step is normally the timestamp of its batch. But a machine's clock may be set wrong,
+and later be corrected:
 
-    ahead by more than a day   it is believed, since the query may have been stopped that long; from
-                               where to where is remembered
-    back into such a gap       it was wrong: the clock returns to the machine's
-    back by anything else      the clock goes on at half the speed until the machine's has caught up
+    ahead by more than a day   the clock follows, since the query may have been stopped that long;
+                               the gap is remembered
+    back into such a gap       the jump ahead was wrong: the clock goes back to the machine's
+    back in any other way      the clock runs at half speed until the machine's has caught up
 
-So time never stops, and it goes back only over a gap in which no batch has run.
+So time never stands still, and it goes back only over a gap in which no batch has run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MICROS_PER_DAY = 86_400_000_000
 MICROS_PER_SECOND = 1_000_000
 
-# A greater difference is not one of drifting clocks, or of one process after another.
+# A greater difference is not due to drift, or to a restart on another machine.
 LEAP_US = MICROS_PER_DAY
 
 # How many gaps are remembered.
@@ -36,16 +36,16 @@ _GAPS = 8
 
 
 class Leap(Enum):
-    """What a machine's clock did between two batches; the value says it to a user."""
+    """What a machine's clock did between two batches; the value is the text for the log."""
 
-    AHEAD = "has gone ahead; if the query was not stopped for that long, it is wrong"
-    BACK = "has gone back; until it has caught up, the query's clock runs at half the speed"
-    RETURNED = "is back where it was before it had gone ahead; the query goes on from there"
+    AHEAD = "jumped ahead; if the query was not stopped for that long, it is wrong"
+    BACK = "was set back; until it has caught up, the query's clock runs at half speed"
+    RETURNED = "was set back to before it had jumped ahead; the query's clock follows it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """A time in which no batch has run: the clock of the last one before, the first one after."""
+    """An interval in which no batch ran: the clocks of the batches before and after it."""
 
     from_us: int
     to_us: int
@@ -58,7 +58,7 @@ class Clock:
     Attributes:
         us: the clock, microseconds since 1970.
         machine_us: the timestamp of the batch.
-        gaps: over which the clock went ahead, the latest last.
+        gaps: the intervals over which the clock jumped ahead, oldest first.
     """
 
     us: int
@@ -69,10 +69,10 @@ class Clock:
 def next_clock(
     before: Clock | None, machine_us: int, *, may_return: bool = True
 ) -> tuple[Clock, Leap | None]:
-    """Return the clock of a batch, and what is to be told of it.
+    """Return the clock of a batch, and the leap that is to be logged, if any.
 
     Args:
-        before: the clock of the batch before.
+        before: the clock of the previous batch.
         machine_us: the timestamp of the batch.
         may_return: whether the clock may go back over a gap.
     """
@@ -96,22 +96,22 @@ def with_clock(
     plan: PhysicalPlan,
     end_of: Callable[[int], int | None],
 ) -> tuple[Manifest, Leap | None]:
-    """Return the state before a batch with the clock of the batch, and what is to be told of it.
+    """Return the state before a batch with the clock of the batch, and the leap to be logged.
 
-    Where the clock returns, so does the bound of what has closed: to the end of the last window
-    that a row from before the gap can be in, for that may have closed in the meantime.
+    If the clock goes back, so does the bound up to which windows have closed: to the end of the
+    last window that can contain a row from before the gap, because that window may have closed.
 
     Args:
         state: the state before the batch.
         machine_us: the timestamp of the batch; None where no batch comes.
         plan: the plan.
-        end_of: gives the end of the last window that a row of a time can be in.
+        end_of: returns the end of the last window that can contain a row with a given time.
     """
     if machine_us is None:
         return state, None
     before = _clock_of(state)
     spec = plan.watermark
-    # Rows of other windows by the clock come in the order of their times.
+    # In the other windows by the clock, rows come in the order of their times.
     may_return = spec.mode is TimeMode.EVENT or plan.close.window.waits_for_clock
     clock, leap = next_clock(before, machine_us, may_return=may_return)
     gaps = tuple((gap.from_us, gap.to_us) for gap in clock.gaps)
@@ -123,7 +123,7 @@ def with_clock(
         for name, shard in state.watermark.shards.items()
     }
     gap = _gap_of(before, machine_us)
-    assert gap is not None, "it is where the clock has returned to"
+    assert gap is not None, "the clock goes back only into a gap"
     times = [shard.event_time_us for shard in shards.values()]
     last_us = max(times, default=None) if spec.mode is TimeMode.EVENT else gap.from_us
     end_us = None if last_us is None else end_of(last_us)
@@ -135,7 +135,7 @@ def with_clock(
 
 
 def returns(state: Manifest, machine_us: int, plan: PhysicalPlan) -> bool:
-    """Whether a batch brings the clock back over a gap while windows wait for the clock alone."""
+    """Whether a batch sets the clock back over a gap while windows wait for the clock alone."""
     before = _clock_of(state)
     return (
         plan.watermark.mode is TimeMode.PROCESSING
@@ -162,7 +162,7 @@ def _ahead(before: Clock, machine_us: int) -> tuple[Clock, Leap | None]:
 
 
 def _gap_of(before: Clock, machine_us: int) -> Gap | None:
-    """The gap that the machine's clock has come back to; a small step back is none of it."""
+    """The gap into which the machine's clock went back; a small step back does not count."""
     if before.us - machine_us <= LEAP_US:
         return None
     return next(

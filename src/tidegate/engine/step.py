@@ -1,18 +1,18 @@
 """The step: one micro-batch, ``step(state, rows, clock) -> (state', results, side output)``.
 
     prepare      (before the batch) event time, keys, arguments
-    ingest       job 1: rows become state, written as a segment; the job counts
+    ingest       job 1: rows become state, written as a segment, and are counted
     advance      the watermark, from what job 1 observed
-    announce     an intent, only when something goes out: clock, watermark and bound are decided
+    announce     only when something is emitted: an intent with clock, watermark and bound
     emit         job 2, only when a window is due: read, merge, finish, write to the sink
     side output  a job only when the counts say there is something to write
-    merge        segments of one size into the next, so that closing stays O(groups)
-    commit       the manifest: from here on the batch has happened
-    clean up     what no kept manifest names
+    merge        segments of one level into one of the next, so that closing stays O(groups)
+    commit       write the manifest
+    clean up     delete what no kept manifest names
 
-Writes happen in this order. Those of the state have names that nobody else uses and are not part of
-it before the manifest names them; those of sinks replace what an earlier attempt at the same epoch
-left. So a crash between any two of them is mended by running the batch again.
+Writes happen in this order. State files have names that are used only once, and are not part of the
+state until the manifest names them; writes to sinks replace what an earlier attempt at the same
+epoch left. So after a crash between any two writes it is enough to run the batch again.
 """
 
 from __future__ import annotations
@@ -49,23 +49,23 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("tidegate")
 
-# Segments of one level that are merged into one of the next: closing reads O(log batches) of them.
+# This many segments of a level are merged into one of the next, so a close reads O(log batches).
 MERGE_FACTOR = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """What a step is given.
+    """The input of a step.
 
     Attributes:
         kind: why it runs.
-        batch_id: the batch of Spark; of a drain or flush the one before.
-        query_id, offsets_hash: what ties it to Spark, see ``SparkBatch``.
-        rows: prepared rows, None when only time passes.
-        clock_us: the clock of the batch: an instant that is the same when the batch is replayed.
-            None at the end of a stream: then it is the one before.
-        decided: what an earlier attempt has decided, which then holds; its results may have gone
-            out.
+        batch_id: Spark's batch; for a drain or flush, the one before it.
+        query_id, offsets_hash: identify the batch, see ``SparkBatch``.
+        rows: prepared rows, None if only time passes.
+        clock_us: the clock of the batch, the same when the batch is replayed. None at the end of a
+            stream: the previous clock is used.
+        decided: the intent of an earlier attempt, whose results may have been emitted; this step
+            follows it.
     """
 
     kind: StepKind = StepKind.BATCH
@@ -78,7 +78,7 @@ class Batch:
 
 
 def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest, BatchReport]:
-    """Run one micro-batch; return the state after it, already committed, and what it did."""
+    """Run one micro-batch; return the committed state after it, and a report."""
     started = time.monotonic()
     epoch = state.epoch + 1
     before = state
@@ -155,16 +155,16 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
 
 
 def _end_of(job: Job, time_us: int) -> int | None:
-    """The end of the last window that a row of a time can be in."""
+    """The end of the last window that can contain a row with this time."""
     row = Segment(name="", first_us=time_us, last_us=time_us, rows=1)
     return job.operator.end_of_all(Tables(windows=(row,)))
 
 
 def _tell(leap: Leap, before: Manifest, batch: Batch) -> None:
-    assert before.clock_us is not None, "a leap is one from somewhere"
-    assert batch.clock_us is not None, "a leap is one to somewhere"
+    assert before.clock_us is not None, "a leap starts at a known clock"
+    assert batch.clock_us is not None, "a leap ends at a known clock"
     _LOG.warning(
-        "the machine's clock %s: it was %s and is %s",
+        "the machine's clock %s: it was %s and is now %s",
         leap.value,
         format_time(before.machine_us or before.clock_us),
         format_time(batch.clock_us),
@@ -173,9 +173,9 @@ def _tell(leap: Leap, before: Manifest, batch: Batch) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emitted:
-    """What went out: distinct windows, result rows.
+    """What was emitted: numbers of distinct windows and of result rows.
 
-    ``failed`` results are errors; they are among ``closed`` (see ``Finisher.closed``).
+    ``failed`` results are errors; they are in ``closed`` (see ``Finisher.closed``).
     """
 
     windows: int = 0
@@ -186,7 +186,7 @@ class Emitted:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What a batch has brought: its numbers, the state with its rows, the clock."""
+    """A batch after job 1: its counts, the state with its rows, the clock."""
 
     ingested: Ingested
     tables: Tables
@@ -194,7 +194,7 @@ class _Seen:
 
 
 def _decide(state: Manifest, batch: Batch, seen: _Seen, job: Job) -> Intent:
-    """Return what the step does from here on: how far the watermark goes, and what closes."""
+    """Return the decisions of the step: the new watermark, and up to where windows close."""
     watermark = _advance(state, seen, job)
     if batch.kind is StepKind.DRAIN:
         watermark = _past_everything(watermark, seen.tables, job)
@@ -224,7 +224,7 @@ def _latest(*times: int | None) -> int | None:
 
 
 def _with_fallbacks(counts: Counts, job: Job) -> Counts:
-    """In processing time that nobody asked for every row falls back on the clock."""
+    """If processing time is only the default, every row counts as a fallback to the clock."""
     spec = job.plan.watermark
     unasked = spec.mode is TimeMode.PROCESSING and spec.event_time.authority is Authority.DEFAULT
     return replace(counts, processing_time_fallback=counts.accumulated) if unasked else counts
@@ -239,7 +239,7 @@ def _advance(state: Manifest, seen: _Seen, job: Job) -> WatermarkState:
 
 
 def _past_everything(watermark: WatermarkState, tables: Tables, job: Job) -> WatermarkState:
-    """The watermark of a drain: past the end of every window, so that each closes, none reopens."""
+    """The watermark of a drain: past the end of every window, so that all close for good."""
     last_us = job.operator.end_of_all(tables)
     if last_us is None:
         return watermark
@@ -248,9 +248,9 @@ def _past_everything(watermark: WatermarkState, tables: Tables, job: Job) -> Wat
 
 
 def _bound(state: Manifest, watermark: WatermarkState, job: Job) -> int | None:
-    """What ends up to here is closed: a window is due when W >= end + lateness.
+    """The bound up to which windows are closed: a window is due when W >= end + lateness.
 
-    It never goes back, also when a restart brings a greater lateness: a window closes once.
+    It never goes back, even if a restart sets a greater lateness: a window closes only once.
     """
     if watermark.watermark_us is None:
         return state.bound_us
@@ -286,7 +286,7 @@ def _rows(numbers: Callable[[], dict[str, int]]) -> int:
 
 
 def _merge_segments(tables: Tables, intent: Intent, job: Job, io: StateIO) -> Tables:
-    """Merge the segments of the lowest level that has too many; at most one level a step."""
+    """Merge the segments of the lowest level that has too many; at most one level per step."""
     levels = [segment.level for segment in tables.windows]
     crowded = sorted(level for level in set(levels) if levels.count(level) >= MERGE_FACTOR)
     if not crowded:

@@ -1,7 +1,6 @@
-"""The stepper: drives a job's steps one after another over its checkpoint.
+"""The stepper: runs the steps of a job one after another on its checkpoint.
 
-The streaming query and the case runner both go through it. It knows where the job stands: it holds
-the newest manifest in memory.
+The streaming query and the case runner both use it. It keeps the newest manifest in memory.
 """
 
 from __future__ import annotations
@@ -32,15 +31,13 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("tidegate")
 
-# Settings of the session that steps run in; it is a session of their own. Adaptive execution
-# re-plans between stages, which costs a small batch 40 ms; a step knows its sizes and sets its
-# tasks itself.
+# Settings of the private session in which steps run. Adaptive execution plans again between stages,
+# which costs a small batch 40 ms; a step knows the sizes and sets the number of tasks itself.
 #
-# IN with literals becomes a set (from the first value on), and a set is handed to the generated
-# code by reference (never as a switch): so a condition that differs from batch to batch does not
-# make Spark compile anew.
+# IN with literals always becomes a set, which is passed to the generated code by reference (never a
+# switch). So Spark need not compile again if the values differ from batch to batch.
 #
-# A segment tree makes the frames of sliding windows cost the same whatever their length.
+# With a segment tree the cost of a sliding window's frame does not depend on its length.
 STEP_CONF = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.window.segmentTree.enabled": "true",
@@ -53,13 +50,13 @@ STEP_CONF = {
 class Stepper:
     """Runs steps on the state of a checkpoint.
 
-    Making one only reads. The checkpoint is claimed with the first step; from then on any other
-    query that has claimed it before stops.
+    Creating one only reads. The first step claims the checkpoint; a query that claimed it earlier
+    then stops.
 
     Args:
         job: what to run.
         checkpoint: the query's checkpoint folder.
-        spark: a session that may be configured: frames given to ``run`` must belong to it.
+        spark: a session that the stepper may configure; frames given to ``run`` must belong to it.
 
     Raises:
         StateError: the checkpoint holds the state of another query, or cannot be read.
@@ -89,28 +86,29 @@ class Stepper:
         return self._state
 
     def limit_tasks(self, most: int) -> None:
-        """Set the most tasks that a shuffle may have from here on."""
+        """Set the maximum number of tasks of a shuffle from now on."""
         self._io.tasks.most = most
 
     def run(self, batch: SparkBatch, rows: DataFrame | None) -> BatchReport | None:
-        """Run the step of a batch; None when the state already has it (a replay after a crash).
+        """Run the step of a batch; None if the state already contains it (a replay after a crash).
 
         Args:
             batch: the batch.
-            rows: its prepared rows; None when only time passes.
+            rows: its prepared rows, None if only time passes.
 
         Raises:
-            StateError: the batch is not the one that comes next, another query writes to the
-                checkpoint, or the state is damaged.
+            StateError: the batch is not the next one, another query writes to the checkpoint, or
+                the state is damaged.
         """
         with self._lock:
-            # Before anything is written: a batch that is refused changes nothing.
+            # Checked before anything is written, so that a refused batch changes nothing.
             self._is_replay(batch)
             self._begin()
             self._finish_end()
             if self._is_replay(batch):
                 if rows is not None:
-                    # What is stateful in front of us (``dropDuplicates``) insists on being read.
+                    # Spark's own stateful operators before ours (``dropDuplicates``) fail unless
+                    # their rows are read.
                     rows.write.format("noop").mode("overwrite").save()
                 return None
             decided = self._decided()
@@ -120,7 +118,7 @@ class Stepper:
             ):
                 _LOG.warning(
                     "batch %d of %s reads other rows than an earlier attempt at it, whose results "
-                    "may have gone out",
+                    "may have been emitted",
                     batch.batch_id,
                     self._checkpoint,
                 )
@@ -142,7 +140,7 @@ class Stepper:
         """Close and emit every window; later rows for them are late.
 
         Raises:
-            StateError: a batch has been begun, and its results may have gone out.
+            StateError: a batch is unfinished, and its results may have been emitted.
         """
         return self._end(StepKind.DRAIN)
 
@@ -159,13 +157,13 @@ class Stepper:
             self._begin()
             finished = self._finish_end()
             if finished is not None and finished[0] is kind:
-                return finished[1]  # It is what was asked for, and had been begun before.
+                return finished[1]  # This is what was requested; it had been started before.
             pending = self._decided()
             if pending is not None:
                 raise StateError(
-                    f"batch {pending.batch_id} of {self._checkpoint} has not been committed, and "
-                    f"its results may have gone out\n\nA {kind} comes after it: start the query "
-                    f"again, which runs the batch again, and then ask for the {kind}."
+                    f"batch {pending.batch_id} of {self._checkpoint} has not been committed, but "
+                    f"its results may have been emitted\n\nIt must be finished before a {kind}: "
+                    f"restart the query, which runs the batch again, then request the {kind}."
                 )
             return self._step(self._without_rows(kind))
 
@@ -177,20 +175,20 @@ class Stepper:
             self._store.claim(self._state.epoch)
         else:
             self._store.check_claim()
-        # Another process may have written, or a step that failed may have been committed.
+        # Another process may have written, or a step that seemed to fail may have been committed.
         self._state = self._newest()
         newest_epoch = self._state.epoch if self._state.epoch >= 0 else None
         self._job.outlets.open(self._store.checkpoint_id, newest_epoch)
         self._has_begun = True
 
     def _finish_end(self) -> tuple[StepKind, BatchReport] | None:
-        """Finish a drain or a flush whose results may have gone out, of whichever process."""
+        """Finish a drain or flush, begun by any process, whose results may have been emitted."""
         begun = self._decided()
         if begun is None or begun.is_batch:
             return None
         report = self._step(self._without_rows(begun.kind, begun))
         _LOG.info(
-            "%s: the %s that was begun before is finished: %d windows in epoch %d",
+            "%s: finished an interrupted %s: %d windows in epoch %d",
             self._checkpoint,
             begun.kind,
             report.closed_windows,
@@ -199,20 +197,20 @@ class Stepper:
         return begun.kind, report
 
     def _leaves_windows_behind(self, batch: SparkBatch) -> bool:
-        """Whether windows are open in a time that was none, since the clock now returns from it."""
+        """Whether the clock goes back over a gap while windows are open beyond it."""
         if not returns(self._state, batch.clock_us, self._job.plan):
             return False
         return self._job.operator.open_windows(self._state) > 0
 
     def _decided(self) -> Intent | None:
-        """What an earlier attempt at the coming step has decided."""
+        """The intent of an earlier attempt at the coming step, if there is one."""
         return self._store.intent(self._state.epoch + 1)
 
     def _is_replay(self, batch: SparkBatch) -> bool:
         return is_replay(batch, self._state, self._checkpoint)
 
     def _without_rows(self, kind: StepKind, decided: Intent | None = None) -> Batch:
-        """A step between two batches: it stays with the batch before."""
+        """A step between two batches; it has the batch id of the one before."""
         return Batch(
             kind=kind,
             batch_id=self._state.batch_id,
@@ -222,7 +220,7 @@ class Stepper:
         )
 
     def _newest(self) -> Manifest:
-        """Return the state that the checkpoint has, and refuse that of another query."""
+        """Return the newest state of the checkpoint; refuse the state of another query."""
         plan = self._job.plan
         newest = self._store.newest()
         if newest is None:

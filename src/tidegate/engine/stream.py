@@ -1,8 +1,7 @@
 """A running query: Spark's ``foreachBatch`` on one side, the stepper on the other.
 
-``Run`` is the handle that users hold. It may be called at any moment, from any thread, also from a
-sink or from ``on_batch``, which run inside a batch. What each call does when is drawn in
-docs/python.md.
+``Run`` is the user's handle. It may be called at any time and from any thread, also from a sink or
+``on_batch``, which run inside a batch. docs/python.md shows what each call does in each situation.
 """
 
 from __future__ import annotations
@@ -37,12 +36,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from tidegate.engine.batches import Entrance
+    from tidegate.engine.batches import BatchCallback
     from tidegate.engine.job import Job
 
 _INITIALIZATION_MS = 10_000
 
-# Whether a start ends the query that runs on the same checkpoint.
+# Whether a start stops a query that already runs on the same checkpoint.
 ONE_RUN = "spark.sql.streaming.stopActiveRunOnRestart"
 
 # What py4j raises when a call fails in the JVM, or when the JVM is gone.
@@ -62,7 +61,7 @@ class Run:
         self._batches = Batches(job, launch, spark)
         self._gate = self._batches.gate
         self._rows, last = with_sources_of(launch.checkpoint, rows, job.plan)
-        # Otherwise Spark ends a query that runs on this checkpoint, in the middle of a batch.
+        # Otherwise Spark would stop a query on this checkpoint in the middle of a batch.
         self._settings = cheaper_files(spark, launch.checkpoint) | {ONE_RUN: "false"}
         if self._rows is not rows:
             self._settings |= {AVAILABLE_NOW: "true"}
@@ -85,13 +84,13 @@ class Run:
     def open_windows(self) -> int:
         """How many windows are open, by the bounds of the state.
 
-        A window without rows between two that have some counts too.
+        Windows without rows that lie between others are counted too.
         """
         return self._job.operator.open_windows(self._batches.stepper.state)
 
     @property
     def status(self) -> dict[str, object]:
-        """Where the query stands: batch, watermark, failure, totals by fate, size of the state."""
+        """The progress of the query: batch, watermark, failure, row counts, size of the state."""
         state = self._batches.stepper.state
         totals = {name: getattr(state.totals, name) for name in state.totals.__slots__}
         active = _is_active(self.query)
@@ -111,19 +110,18 @@ class Run:
         }
 
     def stop(self, *, flush: bool = False, drain: bool = False) -> None:
-        """Let the batch in hand end and stop; all state is kept.
+        """Finish the current batch, then stop; all state is kept.
 
-        From a sink or from ``on_batch`` it only asks: the batch ends after the call, and then the
-        query.
+        Called from a sink or ``on_batch``, it returns at once, and the query ends after the batch.
 
         Args:
-            flush: besides, emit open state windows (other kinds have nothing to flush).
-            drain: besides, close and emit every window; later rows for them are late.
+            flush: also emit open state windows (other kinds have nothing to flush).
+            drain: also close and emit every window; later rows for them are late.
 
         Raises:
             ConfigError: ``flush`` or ``drain`` is not True or False; the query goes on.
-            ExecutionError: the query has failed, and then nothing is flushed or drained; or a sink
-                or ``on_batch`` asks for a flush or a drain.
+            ExecutionError: the query has failed, so nothing is flushed or drained; or a sink or
+                ``on_batch`` requests a flush or drain.
         """
         for name, value in (("flush", flush), ("drain", drain)):
             if not isinstance(value, bool):
@@ -142,10 +140,10 @@ class Run:
         self._raise_failure()
 
     def await_termination(self, timeout: float | None = None) -> bool:
-        """Wait until the query ends by itself or by ``stop``.
+        """Wait until the query ends, by itself or by ``stop``.
 
         Returns:
-            False when ``timeout`` seconds were not enough.
+            False if it did not end within ``timeout`` seconds.
 
         Raises:
             ConfigError: ``timeout`` is not a number of seconds.
@@ -154,11 +152,11 @@ class Run:
         check_timeout(timeout)
         if self._gate.holds_me:
             raise refused_inside("wait for the end of the query")
-        # What it raises is the failure of the query, which is told below in our words.
+        # An exception here is the failure of the query, which we report below.
         with suppress(*_JVM_ERRORS):
             if timeout is None:
                 self.query.awaitTermination()
-            # Spark takes a fraction of a second, though its annotation does not say so, but not 0.
+            # Spark accepts fractions of a second, despite its annotation, but not 0.
             elif not self.query.awaitTermination(max(timeout, 0.001)):  # type: ignore[arg-type]
                 return False
         self._raise_failure()
@@ -195,30 +193,30 @@ class Run:
                 raise
 
     def _start(self, trigger: dict[str, Any]) -> _Started:
-        """Start Spark's query, and return when it has made its sources."""
+        """Start Spark's query; return once Spark has created its sources."""
         spark = self._rows.sparkSession
         query: weakref.ref[StreamingQuery] | None = None
-        entrance = self._batches.expect(lambda: query is None or _is_active(query()))
-        writer = self._rows.writeStream.foreachBatch(entrance).option(
+        callback = self._batches.callback(lambda: query is None or _is_active(query()))
+        writer = self._rows.writeStream.foreachBatch(callback).option(
             "checkpointLocation", self._launch.checkpoint
         )
         if self._launch.name:
             writer = writer.queryName(self._launch.name)
-        # Spark reads settings of the user's session while it makes its sources.
+        # Spark reads settings of the user's session while it creates the sources.
         with starting(spark, self._settings):
             try:
                 started = writer.trigger(**trigger).start()
             except _JVM_ERRORS as error:
                 raise ExecutionError(
                     f"the query did not start: {reason_of(error)}\n\n"
-                    "Mend that; nothing has been read. Its checkpoint is "
+                    "Fix that and start again; nothing has been read. Its checkpoint is "
                     f"{self._launch.checkpoint}."
                 ) from error
             query = weakref.ref(started)
-            # A failure is one of the query, which its handle tells.
+            # If the query fails now, its handle reports that.
             with suppress(*_JVM_ERRORS):
                 started._jsq.streamingQuery().awaitInitialization(_INITIALIZATION_MS)
-        return _Started(started, entrance)
+        return _Started(started, callback)
 
     def _end(self) -> None:
         """Stop Spark's query between two batches."""
@@ -233,7 +231,7 @@ class Run:
                 ) from error
 
     def _follow_up(self, do: Callable[[], None]) -> None:
-        """Do what follows the last batch, once all that Spark has planned has run."""
+        """Do something after the last batch, once every batch that Spark has planned has run."""
         with self._ending:
             failure = self._find_failure()
             if failure is not None:
@@ -250,8 +248,8 @@ class Run:
                 raise
             except Exception as error:
                 raise ExecutionError(
-                    f"the state is as it was, because this failed: {reason_of(error)}\n\n"
-                    "Fix the cause and ask for the flush or the drain again."
+                    f"the flush or drain failed: {reason_of(error)}\n\nThe state is unchanged. "
+                    "Fix the cause and request it again."
                 ) from error
 
     def _flush(self) -> None:
@@ -272,12 +270,12 @@ class Run:
                 self.query.awaitTermination()
         finally:
             self._gate.close()
-            self._current.entrance.shut()
+            self._current.callback.release()
         self._raise_failure()
         if self._batches.has_pending():
             raise ExecutionError(
-                "nothing was flushed or drained: a batch that comes first was stopped by another "
-                "call\n\nAsk for the flush or the drain again."
+                "nothing was flushed or drained: another call stopped a batch that had to run "
+                "first\n\nRequest the flush or drain again."
             )
 
     def _raise_failure(self) -> None:
@@ -286,22 +284,22 @@ class Run:
             raise failure.with_traceback(None)
 
     def _find_failure(self) -> TidegateError | None:
-        """Return why the query ended, None if it was asked to or is still running."""
-        query, entrance = self._current.query, self._current.entrance
+        """Return why the query failed, None if it was stopped or is still running."""
+        query, callback = self._current.query, self._current.callback
         if self._told is None and not _is_active(query):
             if self._batches.failure is not None:
                 self._told = in_a_batch(self._batches.failure)
             elif not self._gate.turned_away:
                 self._told = outside_of_batches(self._exception(query))
-            entrance.shut()
+            callback.release()
         return self._told
 
     def _exception(self, query: StreamingQuery) -> Exception | None:
-        """Return what ended a query outside of its batches, None if it was asked to end."""
+        """Return the failure that ended a query outside of its batches, None if it was stopped."""
         try:
             found = query.exception()
         except _JVM_ERRORS as error:
-            # Spark is gone. Was the query well when it was last seen to have ended?
+            # Spark is gone: use what was known of the query when it ended.
             return None if self._ended_well or self._gate.is_closed else error
         self._ended_well = self._ended_well or found is None
         return found
@@ -309,10 +307,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class _Started:
-    """A query of Spark, and the way by which its batches come in."""
+    """Spark's query, and the function that it calls with batches."""
 
     query: StreamingQuery
-    entrance: Entrance
+    callback: BatchCallback
 
 
 def _is_active(query: StreamingQuery | None) -> bool:
@@ -324,7 +322,7 @@ def _is_active(query: StreamingQuery | None) -> bool:
 
 
 def _interval(launch: Launch) -> str:
-    """A duration of ours (``1s``) as Spark spells it; another text is Spark's own and stays."""
+    """Our durations (``1s``) as Spark writes them; any other text is already Spark's."""
     if launch.trigger is None:
         return "0 seconds"
     try:

@@ -1,12 +1,12 @@
-"""Ticks: they let time pass for a query when no rows come.
+"""Ticks: empty batches that let time pass for a query when no rows come.
 
-Spark calls ``foreachBatch`` only when a source has moved on. A plan that must meet deadlines by the
-clock therefore has one source more: a ``rate`` stream, which moves on every second. It has no rows:
-its rate would reach one a second after ten thousand years. So a tick is a batch, and nothing in it.
+Spark calls ``foreachBatch`` only when a source has advanced. A plan with deadlines by the clock
+therefore gets one more source: a ``rate`` stream, which advances every second. It never has rows:
+its ramp-up would reach one row a second after ten thousand years.
 
-Spark ties a checkpoint to the number of sources. So the ticks are there under every trigger; a run
-that takes what there is would become a single batch, since a rate stream cannot tell where it will
-be, unless Spark is told to read that once and keep to it (``AVAILABLE_NOW``).
+Spark ties a checkpoint to the number of sources, so ticks are added under every trigger. A rate
+stream cannot say in advance where it will end, so a run with ``once`` would be a single batch,
+unless Spark reads its end once at the start (``AVAILABLE_NOW``).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
     from tidegate.plan.physical import PhysicalPlan
 
-# Lets a run over what there is take several batches although one source is a rate stream.
+# Allows several batches in a run with ``once`` although one source is a rate stream.
 AVAILABLE_NOW = "spark.sql.streaming.triggerAvailableNowWrapper.enabled"
 
 _NEVER = "300000000000s"
 
 
 def with_ticks(rows: DataFrame) -> DataFrame:
-    """Return prepared rows with a tick each second among their batches."""
+    """Return prepared rows with ticks, one every second."""
     ticks = (
         rows.sparkSession.readStream.format("rate")
         .option("rampUpTime", _NEVER)
@@ -55,7 +55,7 @@ def with_sources_of(
     ticking = plan.needs_ticks
     own = _count_sources(rows)
     there = own + ticking if last is None else len(last.offsets)
-    # A plan that needs no ticks any more keeps those of its checkpoint.
+    # A plan that no longer needs ticks keeps them if its checkpoint has them.
     if there not in (own + ticking, own + 1):
         raise StateError(_refusal(checkpoint, there=there, own=own, ticking=ticking))
     return (with_ticks(rows) if there > own else rows), last
@@ -79,24 +79,24 @@ def _refusal(checkpoint: str, *, there: int, own: int, ticking: bool) -> str:
 
 
 def _count_sources(rows: DataFrame) -> int:
-    """How many streams are read; it is Spark's number of offsets in a checkpoint."""
+    """How many streams are read, which is the number of offsets in a checkpoint."""
     leaves: Any = rows._jdf.queryExecution().analyzed().collectLeaves()
     jvm: Any = rows.sparkSession._jvm
-    # What is read in two places is one source, as for Spark.
+    # A stream that is read in two places is one source, as it is for Spark.
     streams = jvm.java.util.HashSet()
     for place in range(leaves.size()):
         leaf = leaves.apply(place)
-        # A reference to a part of the WITH clause is a leaf too, and what it refers to is another.
+        # A reference to a part of the WITH clause is a leaf too; its target is found separately.
         if leaf.isStreaming() and leaf.nodeName() != "CTERelationRef":
             streams.add(leaf)
     return int(streams.size())
 
 
 def turn_back_ticks(spark: SparkSession, checkpoint: str, last: PlannedBatch | None) -> None:
-    """Let ticks go on from where they were, where the machine's clock has gone back since.
+    """Let ticks continue after the machine's clock was set back.
 
-    A rate stream counts the seconds since it was first started. Were they fewer than the checkpoint
-    says, Spark would fail; so its start is moved back by as much.
+    A rate stream counts the seconds since its first start. If they are fewer than the checkpoint
+    says, Spark fails; so its recorded start is moved back.
 
     Args:
         spark: any session.
@@ -117,11 +117,11 @@ def turn_back_ticks(spark: SparkSession, checkpoint: str, last: PlannedBatch | N
             started = bytes(stream.readAllBytes()).decode().removeprefix("v1\n")
         finally:
             stream.close()
-        # A file that was cut short is written anew, too.
+        # A truncated file is rewritten too.
         if started.isdecimal() and int(started) <= latest_start_ms:
             return
-        # Not every file system can put a file in the place of another. After a crash between here
-        # and there the next start writes the file.
+        # Not every file system can replace a file, so delete it first. After a crash in between,
+        # the next start writes the file.
         files.delete(path)
     writer = files.createAtomic(path, False)
     try:

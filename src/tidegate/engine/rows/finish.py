@@ -1,7 +1,7 @@
-"""Finishing: from the groups of closed windows to the rows of the result.
+"""Finishing: turns the groups of closed windows into result rows.
 
-Evaluate the accumulators, HAVING, LIMIT and ORDER BY within each window, and the select list. All
-kinds of windows end here.
+It evaluates the accumulators, HAVING, LIMIT and ORDER BY within each window, and the select list,
+for all kinds of windows.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Finisher:
 
     @property
     def guards(self) -> Mapping[str, Guarded]:
-        """Those of its expressions that can fail, by their text: then the value is NULL."""
+        """Its expressions that can fail, by their text; guarded, they are NULL when they fail."""
         return self.plan.finish.guards
 
     def finish(self, groups: DataFrame, epoch: int) -> DataFrame:
@@ -68,21 +68,21 @@ class Finisher:
 
     @property
     def can_fail(self) -> bool:
-        """Whether a result can be an error: one of its expressions can fail."""
+        """Whether a result can be an error because one of its expressions can fail."""
         side_output = self.plan.side_output.error_policy is ErrorPolicy.SIDE_OUTPUT
         return side_output and any(each.error is not None for each in self.guards.values())
 
     def closed(self, groups: DataFrame, epoch: int) -> DataFrame:
-        """Return what results are made of, with the error of each, ``_err``; NULL is none.
+        """Return the inputs of the result rows, and the error of each in ``_err``, NULL if none.
 
         Columns: ``_start``, ``_end``, ``_id``, ``_epoch``, keys and the values of aggregates.
         """
         error = first_error(self._guards_of_values(), self._guard_of_having())
-        assert error is not None, "asked only where a result can fail"
+        assert error is not None, "called only if a result can fail"
         return self._closed(groups, epoch).selectExpr("*", f"{error} AS {ERROR}")
 
     def results(self, closed: DataFrame) -> DataFrame:
-        """Return the rows of the result that are no errors, from ``closed``."""
+        """Return the result rows without errors, from ``closed``."""
         return self._results(closed.where(f"{ERROR} IS NULL"))
 
     def _closed(self, groups: DataFrame, epoch: int) -> DataFrame:
@@ -95,8 +95,7 @@ class Finisher:
         if stage.limit is not None:
             closed = self._limited(closed, stage.limit)
         if stage.order_by:
-            # One partition and no sampling job: an ordered result is small, or nobody would read
-            # it.
+            # Sort in one partition, which needs no sampling job: an ordered result is small.
             closed = closed.repartition(1).sortWithinPartitions(
                 WINDOW_END, WINDOW_START, *self._order()
             )
@@ -114,7 +113,7 @@ class Finisher:
         return self.can_fail or stage.having is not None or stage.limit is not None
 
     def _closed_columns(self, epoch: int, present: list[str]) -> list[str]:
-        # Windows of equal bounds are told apart by their instance, where a kind has one.
+        # Kinds whose windows may have equal bounds distinguish them by an instance.
         parts = [START, END, *([INSTANCE] if INSTANCE in present else [])]
         columns = [
             f"timestamp_micros({START}) AS {WINDOW_START}",
@@ -167,7 +166,7 @@ class Finisher:
         ]
 
     def _limited(self, closed: DataFrame, limit: int) -> DataFrame:
-        # Without ORDER BY any rows will do; keys or arrival make it the same ones after a replay.
+        # Without ORDER BY any rows will do; by keys or arrival, a replay picks the same ones.
         ties = [ORDER] if ORDER in closed.columns else self._keys
         window = Window.partitionBy(WINDOW_ID).orderBy(*self._order(), *ties, WINDOW_ID)
         ranked = closed.withColumn(RANK, functions.row_number().over(window))
@@ -177,13 +176,13 @@ class Finisher:
 def native_types(rows: DataFrame, aggregates: Iterable[Aggregate]) -> dict[str, DataType]:
     """Return the type that Spark itself gives each aggregate, by the aggregate's name.
 
-    Accumulators are evaluated to the same type: a decimal average keeps its scale, a sum its width.
+    Accumulators are evaluated to the same types, e.g. a decimal average with the same scale.
     """
     calls = {each.name: f"{each.function}({', '.join(each.args) or '*'})" for each in aggregates}
     found = _types(rows, calls)
     if found is not None:
         return found
-    # Some are no functions of Spark's: what their accumulators evaluate to is their type.
+    # Some are not functions of Spark; their type is that of their accumulators' evaluation.
     return {
         name: type_
         for each in calls
@@ -192,7 +191,7 @@ def native_types(rows: DataFrame, aggregates: Iterable[Aggregate]) -> dict[str, 
 
 
 def _types(rows: DataFrame, calls: Mapping[str, str]) -> dict[str, DataType] | None:
-    """Return the types of aggregates; None where Spark does not resolve all of them."""
+    """Return the types of aggregates, None if Spark does not resolve all of them."""
     if not calls:
         return {}
     columns = [functions.expr(call).alias(name) for name, call in calls.items()]

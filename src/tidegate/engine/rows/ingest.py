@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class StateRow(Protocol):
-    """What ingest asks of the shape of the state, for every kind of window."""
+    """What ingest needs to know of the shape of the state, for every kind of window."""
 
     @property
     def aggregated(self) -> bool:
@@ -38,11 +38,10 @@ class Intake:
     Attributes:
         shape: what a state row is.
         time: the column (or Spark SQL) whose bounds the segment has.
-        partial: the condition (Spark SQL) under which an accumulated row was late for some of its
-            windows.
-        late: the condition (Spark SQL over placed rows) under which a row that ``place`` left among
-            the accumulated ones is late for all its windows; such rows stay in the segment, where
-            no window takes them.
+        partial: the condition (Spark SQL) that an accumulated row was late for some of its windows.
+        late: the condition (Spark SQL over placed rows) that a row which ``place`` classified as
+            accumulated is late for all its windows; such rows stay in the segment, but no window
+            uses them.
     """
 
     shape: StateRow
@@ -52,7 +51,7 @@ class Intake:
 
 
 def take_in(placed: DataFrame, intake: Intake, start: BatchStart, io: StateIO) -> Ingested:
-    """Write placed rows as the segment of an epoch; a batch that keeps nothing leaves none."""
+    """Write placed rows as the segment of an epoch; if no row is kept, there is no segment."""
     fault_point("before_segment", start.epoch)
     io.tasks.set_for_batch()
     expressions = _numbers(intake)
@@ -60,7 +59,7 @@ def take_in(placed: DataFrame, intake: Intake, start: BatchStart, io: StateIO) -
         expressions["fallbacks"] = f"sum(IF({_kept_sql(intake)}, {FALLBACKS}, 0))"
     watched, numbers = observed(placed, expressions)
     kept = intake.shape.kept(watched)
-    # Rows that are grouped have moved: there are as many files as tasks were set.
+    # Grouped rows were shuffled, so there are as many files as tasks were set.
     kept = kept if intake.shape.aggregated else io.tasks.gathered(kept)
     name, files = io.write(start.epoch, "batch", kept)
     seen = numbers()
@@ -90,7 +89,7 @@ def _numbers(intake: Intake) -> dict[str, str]:
         "last": f"max({_if(kept, intake)})",
     }
     if intake.shape.aggregated:
-        # At most one partial for each fate and task, so a short list says it all.
+        # There is at most one partial for each fate and task, so the list is short.
         numbers["others"] = f"collect_list(IF({KEPT}, NULL, struct({FATE}, {ROWS})))"
     else:
         numbers |= {f.name: f"sum(IF({FATE} = {f.value}, {ROWS}, 0))" for f in COUNTED}
@@ -106,12 +105,11 @@ def _kept_sql(intake: Intake) -> str:
 
 
 def _if(kept: str, intake: Intake) -> str:
-    # Rows that are not accumulated have no time column; late ones would widen the bounds for
-    # nothing.
+    # Rows that are not accumulated have no time column, and late ones must not widen the bounds.
     return intake.time if intake.late is None else f"IF({kept}, {intake.time}, NULL)"
 
 
-# The fates that are counted by themselves: all but that of accumulated rows.
+# The fates that are counted separately: all but ACCUMULATED.
 COUNTED = tuple(fate for fate in Fate if fate is not Fate.ACCUMULATED)
 
 

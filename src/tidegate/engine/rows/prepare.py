@@ -1,4 +1,4 @@
-"""Preparing rows: from a source's own columns to the few that a query needs, and each row's fate.
+"""Preparing rows: selects the few columns that a query needs, and classifies each row.
 
 ``prepare`` runs before ``foreachBatch``, on the streaming DataFrame, so that only these columns
 cross into the batch:
@@ -13,9 +13,9 @@ cross into the batch:
     _open, _emit, _when   the window's conditions
     _row    STRUCT    the source's columns (only when side output wants the original row)
 
-``classify`` adds, inside the batch, ``_class`` (a ``Fate``) and ``_pane``; both and the keys are
-NULL-free only for rows that are accumulated, so that all late rows of a batch are one group and so
-on.
+``classify`` adds, inside the batch, ``_class`` (a ``Fate``) and ``_pane``. For rows that are not
+accumulated ``_pane`` and the keys are NULL, so that, for example, all late rows of a batch are one
+group.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ from tidegate.plan.time_columns import GREATEST_TIME_US, LEAST_TIME_US
 from tidegate.spark.statements import ROW_NUMBER, by_reference, over
 from tidegate.time import floor_to
 
-# A row up to the last full hour before the limit of the future is not compared with the limit.
+# Rows are first compared with the limit of the future rounded down to this, see ``_in_the_future``.
 COARSE_US = 3_600_000_000
 
 
 class Fate(IntEnum):
-    """What becomes of a row; the number is the value of ``_class``."""
+    """How a row is classified; the number is the value of ``_class``."""
 
     ACCUMULATED = 0
     LATE = 1
@@ -94,7 +94,7 @@ def prepare(
     if keep_rows:
         columns.append(f"struct({_original_row(stage)}) AS {ROW}")
     views = {name: f"_tidegate_{uuid4().hex}" for name in sources}
-    # A query in FROM must not meet the hidden column.
+    # A subquery in FROM must not see the hidden column.
     hides = stage.source.malformed and not stage.tells_malformed
     kept = {stage.source.name: _own_columns(stage, "")} if hides else {}
     named = ", ".join(
@@ -104,7 +104,7 @@ def prepare(
     from_clause = stage.safe_from or stage.from_clause
     ctes, relation = from_clause.ctes, from_clause.relation
     selected = f"SELECT {stage.hint} {', '.join(columns)} FROM {relation}"
-    # The statement's own WITH clause stands inside, where it may name a query as a source is named.
+    # The statement's own WITH clause is nested, so its names may shadow those of sources.
     text = f"WITH {named} SELECT * FROM ({ctes} {selected})" if ctes else f"WITH {named} {selected}"
     spark = next(iter(sources.values())).sparkSession
     try:
@@ -131,14 +131,13 @@ def _own_columns(stage: Prepare, prefix: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchStart:
-    """What a batch's rows are judged by; all of it is fixed before the batch.
+    """What the rows of a batch are classified by, all of it known before the batch.
 
     Attributes:
         epoch: the step.
-        clock_us: the clock of the batch, one instant for all its rows; None: nothing is judged by
-            it, only types are asked for.
-        bound_us: the end up to which windows had closed, the watermark less the allowed lateness;
-            None: no watermark yet.
+        clock_us: the clock of the batch, the same for all its rows; None if only types are needed.
+        bound_us: windows with an end up to here had closed (the watermark less the allowed
+            lateness); None: no watermark yet.
     """
 
     epoch: int
@@ -147,15 +146,15 @@ class BatchStart:
 
 
 def guarded_columns(plan: PhysicalPlan) -> dict[str, str]:
-    """The prepared columns so that none raises, and the error of the row where they would have."""
+    """The prepared columns, guarded so that none raises, and a column for the error of the row."""
     columns, guards = plan.prepare.columns, plan.prepare.guards
     safe = {name: guards[name].safe if name in guards else sql for name, sql in columns.items()}
     if not has_row_errors(plan):
         return safe
-    # A malformed record comes before WHERE, which would remove a row whose value is NULL for it.
+    # Check for malformed records before WHERE, which would drop them: their values are NULL.
     malformed = malformed_error(MALFORMED) if plan.prepare.tells_malformed else None
     where = Guarded(safe=columns[PASS]) if PASS in columns else None
-    # An event time that fails is none, which is an error of its own.
+    # An event time that fails is NULL, which is a separate error.
     others = [each for name, each in guards.items() if name not in (PASS, TIME, OWN_TIME)]
     error = first_error(others, guards.get(PASS, where))
     found = [each for each in (malformed, error) if each is not None]
@@ -164,7 +163,7 @@ def guarded_columns(plan: PhysicalPlan) -> dict[str, str]:
 
 
 def has_row_errors(plan: PhysicalPlan) -> bool:
-    """Whether a row can be malformed or fail an expression, and is then an error."""
+    """Whether a row can be malformed, or an expression fail for it, which makes it an error row."""
     if plan.side_output.error_policy is not ErrorPolicy.SIDE_OUTPUT:
         return False
     return plan.prepare.tells_malformed or any(
@@ -221,7 +220,7 @@ def classify_sql(
 
 
 def judge(rows: DataFrame, plan: PhysicalPlan, start: BatchStart, fate: str) -> DataFrame:
-    """Return prepared rows with their fate; where the clock is their time, it is set."""
+    """Return prepared rows with their fate; in processing time, with the clock as their time."""
     return over(rows, judged_sql(rows.columns, plan, start, fate))
 
 
@@ -239,7 +238,7 @@ def judged_sql(columns: list[str], plan: PhysicalPlan, start: BatchStart, fate: 
 
 
 def clock_sql(start: BatchStart) -> str:
-    """The clock of the batch as a BIGINT; NULL where only types are asked for."""
+    """The clock of the batch as a BIGINT, NULL if only types are needed."""
     if start.clock_us is None:
         return "CAST(NULL AS BIGINT)"
     return by_reference(start.clock_us, ROW_NUMBER)
@@ -247,7 +246,7 @@ def clock_sql(start: BatchStart) -> str:
 
 def order_sql(start: BatchStart) -> str:
     """A STRUCT that orders rows by time, then by arrival: epoch, source partition, position."""
-    # A row number holds the partition and the position in it.
+    # The row number combines the partition and the position in it.
     epoch = by_reference(start.epoch, ROW_NUMBER)
     return f"named_struct('t', {TIME}, 'b', {epoch}, 'i', {ROW_NUMBER})"
 
@@ -255,7 +254,7 @@ def order_sql(start: BatchStart) -> str:
 def fate_sql(plan: PhysicalPlan, grid: PaneGrid, start: BatchStart) -> str:
     """The CASE expression that decides the fate of a row on panes.
 
-    A start without a bound leaves out lateness, so that the code is the same for every batch.
+    Without a bound in ``start`` lateness is left out, so that the code is the same for all batches.
     """
     last_end = grid.last_end_sql(grid.pane_sql(TIME))
     late = None if start.bound_us is None else f"{last_end} <= {by_reference(start.bound_us, TIME)}"
@@ -299,9 +298,9 @@ def _malformed(plan: PhysicalPlan) -> str | None:
 def _in_the_future(plan: PhysicalPlan, start: BatchStart) -> str | None:
     """The condition under which an event time is too far ahead of the batch's clock.
 
-    A BIGINT that changes from batch to batch would make Spark compile the code of the rows for each
-    of them, and the JVM warm it up again (130 ms of a batch of 4 M rows). So rows are compared with
-    the last full hour, and only those after it with the exact limit (see ``by_reference``).
+    A BIGINT that changes from batch to batch would make Spark compile the code again each time, and
+    run it cold (130 ms of a batch of 4 M rows). So rows are compared with the last full hour before
+    the limit, and only those after it with the exact limit (see ``by_reference``).
     """
     spec = plan.watermark
     if start.clock_us is None or spec.mode is TimeMode.PROCESSING:

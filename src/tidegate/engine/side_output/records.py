@@ -30,7 +30,7 @@ REASONS: dict[Fate, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What the rows of a batch were judged by; ``watermark_us`` is the one before the batch."""
+    """What the rows of a batch were classified by; ``watermark_us`` is from before the batch."""
 
     plan: PhysicalPlan
     start: BatchStart
@@ -128,7 +128,7 @@ def _reason_sql(fate: Fate) -> str:
 
 
 def _group_key(plan: PhysicalPlan) -> str:
-    """The keys by the text that the statement gives them, or NULL when there are none."""
+    """A struct of the keys, named by their text in the statement; NULL if there are none."""
     if not plan.side_output.group_key:
         return "CAST(NULL AS STRING)"
     labelled = (
@@ -140,6 +140,6 @@ def _group_key(plan: PhysicalPlan) -> str:
 
 
 def _iso(time: str) -> str:
-    # By way of TIMESTAMP_NTZ, so that the session's time zone has no say.
+    # Through TIMESTAMP_NTZ, to be independent of the session's time zone.
     moment = f"timestampadd(MICROSECOND, {time}, TIMESTAMP_NTZ '1970-01-01 00:00:00')"
     return f"replace(CAST({moment} AS STRING), ' ', 'T') || 'Z'"

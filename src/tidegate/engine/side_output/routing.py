@@ -22,7 +22,7 @@ _LOG = logging.getLogger("tidegate")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unused:
-    """What may have to go to the side output of a batch.
+    """The rows and results of a batch that may have to go to side output.
 
     Attributes:
         failed: how many results failed; they are among ``closed`` (see ``Finisher.closed``).
@@ -68,7 +68,7 @@ def write_side_output(unused: Unused, job: Job) -> int:
         try:
             outlet.write(unused.records(kinds, job), epoch)
         except Exception:
-            # A side sink that fails never stops the pipeline: its rows are counted as dropped.
+            # A failing side sink does not stop the pipeline; its rows are counted as dropped.
             dropped += sum(unused.count(kind) for kind in kinds)
             names = " and ".join(kind.name for kind in kinds)
             _LOG.warning("side sink of %s rows failed in epoch %d", names, epoch, exc_info=True)
@@ -76,7 +76,7 @@ def write_side_output(unused: Unused, job: Job) -> int:
 
 
 def _by_sink(unused: Unused, job: Job) -> list[tuple[Outlet, list[SideOutputKind]]]:
-    """Each sink that has something to take, with the kinds it takes."""
+    """The sinks to which rows go, each with its kinds."""
     found: list[tuple[Outlet, list[SideOutputKind]]] = []
     for kind in KINDS:
         outlet = job.outlets.side.get(kind.name)
