@@ -252,7 +252,7 @@ MUTANTS = (
         file="engine/stepper.py",
         old=("        check_fingerprint(newest, plan.fingerprint, checkpoint=self._checkpoint)\n"),
         new="",
-        tests=("tests/engine/test_state_types.py",),
+        tests=("tests/engine/test_changed_query.py",),
     ),
     Mutant(
         name="a replayed batch is run again",
