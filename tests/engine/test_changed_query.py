@@ -1,4 +1,4 @@
-"""A query that has changed under its checkpoint: what shapes the state is refused, the rest goes on."""
+"""A query that changes under its checkpoint: a change of its state is refused, others go on."""
 
 from __future__ import annotations
 
