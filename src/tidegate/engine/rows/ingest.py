@@ -25,7 +25,7 @@ class StateRow(Protocol):
 
     @property
     def aggregated(self) -> bool:
-        """Whether a state row stands for many rows."""
+        """Whether a state row represents many rows."""
 
     def kept(self, placed: DataFrame) -> DataFrame:
         """Return what the state keeps of placed rows."""

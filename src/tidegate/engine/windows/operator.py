@@ -1,8 +1,7 @@
-"""The seam between the step and the kinds of windows.
+"""The interface between the step and the kinds of windows.
 
-What an operator is asked, and what it answers. The step is the same for every kind; an operator
-says how rows become state and which windows close. To add a kind, write an operator and name it in
-``job.py``.
+The step is the same for every kind; an operator decides how rows become state and which windows
+close. To add a kind, write an operator and name it in ``job.py``.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """The rows of a batch, and what they come to.
+    """The rows of a batch, and the state that they meet.
 
     Attributes:
         rows: prepared rows.
@@ -39,14 +38,14 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ingested:
-    """What job 1 of a batch did.
+    """The outcome of job 1 of a batch.
 
     Attributes:
-        segments: the segments that it wrote, all of the table ``windows``.
-        counts: rows by what became of them.
-        event_time_us: the greatest valid event time, None when no row had one.
-        judged: returns the prepared rows with their fate, as it was decided; asked only where the
-            counts say that some rows could not be used.
+        segments: the segments that it wrote, all in the table ``windows``.
+        counts: numbers of rows by fate.
+        event_time_us: the greatest valid event time, None if no row had one.
+        judged: returns the prepared rows with the fate that was decided; called only if the counts
+            say that some rows could not be used.
     """
 
     segments: tuple[Segment, ...] = ()
@@ -59,14 +58,14 @@ class Ingested:
 class Closing:
     """A moment at which windows may close.
 
-    ``bound_us`` is the watermark less the allowed lateness: what ends up to it closes.
-    ``before_us`` is the bound of the step before. None: no watermark yet.
+    ``bound_us`` is the watermark less the allowed lateness: windows with an end up to it close.
+    ``before_us`` is the bound of the previous step. None: no watermark yet.
 
     Attributes:
         epoch: the step.
-        tables: the state, the batch's own segments among it.
-        drain: the end of the stream: ``bound_us`` is past every window, and what waits is released.
-        flush: open state windows are emitted.
+        tables: the state, including the batch's own segments.
+        drain: the stream ends: ``bound_us`` is past every window, and waiting rows are released.
+        flush: emit open state windows.
         fresh: the names of the batch's own segments.
     """
 
@@ -81,15 +80,15 @@ class Closing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closed:
-    """What closed, and the state that is left.
+    """The windows that closed, and the remaining state.
 
     Attributes:
-        tables: the state after closing, with segments that the operator wrote for what it carried
-            over.
-        groups: a row for each window and group (see ``Finisher``); None when nothing is due, and no
-            job runs.
-        windows: how many distinct windows they are; asked after the results have been written.
-        rows: how many groups they are, where the operator counts them; asked then too.
+        tables: the state after closing, with segments that the operator wrote for rows that it
+            carries over.
+        groups: a row for each window and group (see ``Finisher``); None if nothing is due, and then
+            no job runs.
+        windows: the number of distinct windows; called after the results have been written.
+        rows: the number of groups, if the operator counts them; called then too.
     """
 
     tables: Tables
@@ -100,7 +99,7 @@ class Closed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LateWindows:
-    """The windows of a prepared late row, and the end of the last of them, as Spark SQL over it.
+    """The windows of a prepared late row, and the end of the last one, as Spark SQL over the row.
 
     Times are BIGINT microseconds; ``windows`` is an ARRAY<STRUCT<start, end>>.
     """
@@ -120,33 +119,33 @@ class Operator(Protocol):
         """Turn prepared rows into segments (job 1)."""
 
     def close(self, closing: Closing, io: StateIO) -> Closed:
-        """Find the windows that are due; lazy but for segments that it carries over."""
+        """Find the windows that are due; lazy, except for writing carried segments."""
 
     def merge(self, segments: DataFrame, bound_us: int | None) -> DataFrame:
-        """Merge rows of the table ``windows`` into fewer, without those that no window needs."""
+        """Merge rows of the table ``windows``, dropping those that no window needs any more."""
 
     @property
     def merges_rows(self) -> bool:
-        """Whether ``merge`` makes one row of several; else rows stay as they are."""
+        """Whether ``merge`` combines rows; otherwise it keeps them as they are."""
 
     @property
     def file_order(self) -> tuple[str, ...]:
-        """The columns by which the rows of a merged file are sorted, none where it is no use.
+        """The columns by which the rows of a merged file are sorted; empty if sorting is no use.
 
-        In this order Parquet can skip the pages that a window does not need.
+        Sorted files let Parquet skip pages that a window does not need.
         """
 
     def bounds(self) -> tuple[str, str]:
-        """Aggregates (Spark SQL) over state rows: the least and the greatest bound of a segment."""
+        """Aggregates (Spark SQL) over state rows: the least and greatest time of a segment."""
 
     def end_of_all(self, tables: Tables) -> int | None:
-        """The bound at which every window of the state has closed; None when there is none."""
+        """The bound at which every window of the state has closed, None if there is no window."""
 
     def late_windows(self) -> LateWindows:
         """The windows that a late row was late for."""
 
     def open_windows(self, state: Manifest) -> int:
-        """How many windows are open, by the bounds of the state."""
+        """How many windows are open, judging by the bounds of segments."""
 
     def final_groups(self, rows: DataFrame, start: BatchStart) -> DataFrame:
-        """Return the groups of all windows of prepared rows, as if the stream ended with them."""
+        """Return the groups of all windows of prepared rows, as if the stream ended after them."""

@@ -1,9 +1,8 @@
 """The two shapes of state: partials (accumulators per group) and rows kept whole.
 
-A *placed* row has a fate and, when it is accumulated, the columns that place it in the state
+A *placed* row has a fate and, if it is accumulated, the columns that place it in the state
 (``_pane``) and its keys. ``Partials`` aggregates placed rows in job 1; ``WholeRows`` keeps them and
-aggregates at the close. Both answer the same questions, so an operator does not care which one it
-has.
+aggregates at the close. Both have the same interface, so an operator need not know which it has.
 """
 
 from __future__ import annotations
@@ -45,9 +44,9 @@ KEPT = f"{FATE} = {Fate.ACCUMULATED.value}"
 
 
 def row_numbers(plan: PhysicalPlan) -> dict[str, str]:
-    """What a row brings to the numbers of a batch: name to Spark SQL over a placed row.
+    """What a row adds to the counts of a batch: name to Spark SQL over a placed row.
 
-    ``_seen_t`` is the event time that moves the watermark: a row's own one.
+    ``_seen_t`` is the row's own event time, which moves the watermark.
     """
     numbers = {ROWS: "1", SEEN_TIME: OWN_TIME if plan.watermark.falls_back else TIME}
     return numbers | (
@@ -56,18 +55,18 @@ def row_numbers(plan: PhysicalPlan) -> dict[str, str]:
 
 
 def group_numbers(plan: PhysicalPlan) -> dict[str, str]:
-    """``row_numbers`` of a group of rows: name to aggregate."""
+    """``row_numbers`` for a group of rows: name to aggregate."""
     numbers = row_numbers(plan)
     sums = {FALLBACKS: f"sum({numbers[FALLBACKS]})"} if FALLBACKS in numbers else {}
     return {ROWS: "count(1)", SEEN_TIME: f"max({numbers[SEEN_TIME]})"} | sums
 
 
 class Shape(Protocol):
-    """What a row of the state is."""
+    """The shape of a state row."""
 
     @property
     def aggregated(self) -> bool:
-        """Whether a state row stands for many rows."""
+        """Whether a state row represents many rows."""
 
     def place(
         self, rows: DataFrame, plan: PhysicalPlan, grid: PaneGrid, start: BatchStart
@@ -78,7 +77,7 @@ class Shape(Protocol):
         """Return what the state keeps of placed rows."""
 
     def merge(self, state: DataFrame) -> DataFrame:
-        """Return fewer rows of the same meaning and schema, where there are fewer."""
+        """Return equivalent rows of the same schema, merged if possible."""
 
     def groups(self, windows: str, grid: PaneGrid) -> str:
         """Return the statement of one row for each window and group.
@@ -87,14 +86,14 @@ class Shape(Protocol):
         """
 
     def whole(self, windows: str, grid: PaneGrid) -> str:
-        """``groups`` of state rows of which each is all there is of its window and group.
+        """``groups`` for state rows of which each is the only one of its window and group.
 
-        Asked only where state rows are ``aggregated``.
+        Called only if state rows are ``aggregated``.
         """
 
     @property
     def late_by_pane(self) -> bool:
-        """Whether ``place`` leaves late rows among the accumulated ones; their pane tells them."""
+        """Whether ``place`` classifies late rows as accumulated; their pane shows the lateness."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,9 +113,9 @@ class Partials:
     def place(
         self, rows: DataFrame, plan: PhysicalPlan, grid: PaneGrid, start: BatchStart
     ) -> DataFrame:
-        # Rows of a fate other than accumulated have no pane and no keys: one partial for each fate.
-        # Late rows are not told apart here but by their pane, in ``Intake``: with nothing of the
-        # batch in the generated code it is the same for every batch, and compiled once.
+        # Rows of other fates have no pane and no keys, so there is one partial for each fate. Late
+        # rows are recognized later, by their pane, in ``Intake``. So the generated code contains
+        # nothing of the batch and is compiled only once.
         boundless = replace(start, bound_us=None)
         judged = judged_sql(rows.columns, plan, boundless, fate_sql(plan, grid, boundless))
         group = ", ".join([FATE, PANE, *self.keys])
@@ -153,14 +152,14 @@ class Partials:
         return f"SELECT {values}, {grid.start_of_end_sql(END)} AS {START} FROM ({windows})"
 
     def merges(self) -> str:
-        """The merge of every state column; without accumulators (distinct keys) a mere count."""
+        """The merge of every state column; just a count if there are no accumulators."""
         columns = {column.name: column.merge for column in self.aggregation.partial_columns}
         return _columns(columns or {ROWS: "count(1)"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeRows:
-    """A state row is a row: its time and order, its keys, and the values that are asked for."""
+    """A state row is a row: its time and order, its keys, and the values that the query needs."""
 
     aggregation: IngestRows
 
@@ -201,13 +200,13 @@ class WholeRows:
 def whole_groups(rows: str, aggregation: IngestRows, windows: list[str]) -> str:
     """Return the statement of the groups of whole rows.
 
-    Aggregates are Spark's own; a row query has the rows as they are, each window's together and in
-    order: event time, then arrival.
+    Aggregates are Spark's own. A query without aggregates returns the rows as they are, those of
+    a window together and ordered by event time, then arrival.
 
     Args:
-        rows: the statement of state rows with the columns that make a window.
+        rows: the statement of state rows with the columns that identify a window.
         aggregation: keys and aggregates.
-        windows: the columns that make a window, the first one its end.
+        windows: the columns that identify a window, its end first.
     """
     keys = [key.name for key in aggregation.keys]
     if not keys and not aggregation.aggregates:

@@ -1,10 +1,10 @@
-"""Count windows: the rows of a partition are numbered, and the numbers say it all.
+"""Count windows: the rows of a partition are numbered, and the numbers determine the windows.
 
     countwindow(3)       1 2 3 | 4 5 6 | 7 ..        window k ends with row 3k
-    countwindow(3, 2)    1 2 | 1 2 3 4 without 1 ..  window k ends with row 2k, shows 3 rows
+    countwindow(3, 2)    1 2 | 2 3 4 | 4 5 6 | ..    window k ends with row 2k, shows 3 rows
 
 Row ``o`` is in each window ``k`` with ``o <= k * every < o + count``. The last rows of a partition
-are carried with their numbers; the rows that come next count on from there.
+are carried over with their numbers; the next rows are numbered from there on.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from tidegate.engine.windows.ordered.operator import (
     Partition,
 )
 
-# BIGINT, from 1: the number of a row in its partition, NULL in the state until it is released.
+# BIGINT, from 1: the number of a row in its partition; NULL in the state until it is released.
 ORDINAL = "_ordinal"
 CARRIED_ORDINAL = "_carried_ordinal"
 
-# BIGINT, of a partition: the number of its last row, and of its last row at the close before.
+# BIGINT: the number of the partition's last row, now and at the previous close.
 REACHED, REACHED_BEFORE = "_reached", "_reached_before"
 
 
@@ -46,7 +46,7 @@ class CountScan:
         return {ORDINAL: "CAST(NULL AS BIGINT)"}
 
     def scanned(self, rows: str, partition: Partition) -> str:
-        # Carried rows are before all others of their partition, the last one among them.
+        # Carried rows precede all others of their partition and include its previous last row.
         reached_before = f"coalesce({partition.scan(f'max({CARRIED_ORDINAL})', WHOLE)}, 0)"
         held, new = (
             partition.scan(f"count_if({condition})", WHOLE) for condition in (f"NOT {NEW}", NEW)
@@ -82,12 +82,12 @@ class CountScan:
         return f"SELECT * FROM ({scanned}) WHERE {self._is_left()}"
 
     def appended(self, scanned: str) -> str:
-        # The last row says where the count stands, also when it has filled a window.
+        # The last row holds the current number, so it is kept even if it has filled a window.
         wanted = f"{self._is_left()} OR {ORDINAL} = {REACHED}"
         return f"SELECT * FROM ({scanned}) WHERE {NEW} AND ({wanted})"
 
     def _windows(self, *, end: bool) -> str:
-        """The windows of a row that end now and did not before; with gaps it may have none."""
+        """The windows of a row that end now; with gaps between windows it may have none."""
         first_own = f"({ORDINAL} + {self.every - 1}) div {self.every}"
         last_own = f"({ORDINAL} + {self.count - 1}) div {self.every}"
         first = f"greatest({first_own}, {REACHED_BEFORE} div {self.every} + 1)"
@@ -95,12 +95,12 @@ class CountScan:
         windows = f"IF({first} <= {last}, sequence({first}, {last}), array())"
         if not end:
             return windows
-        # The rows after the last window end one more: it shows the last rows like any other.
+        # Rows after the last full window end one more, which shows the last rows like any other.
         left = f"{REACHED} % {self.every} <> 0 AND {self._is_left()}"
         return f"concat({windows}, IF({left}, array({REACHED} div {self.every} + 1), array()))"
 
     def _is_left(self) -> str:
-        """The rows that a coming window may show."""
+        """The condition that a coming window may show the row."""
         if self.count == self.every:
             return f"({ORDINAL} > {REACHED} - {REACHED} % {self.count})"
         return f"({ORDINAL} > {REACHED} - {self.count})"

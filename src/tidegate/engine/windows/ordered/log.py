@@ -1,13 +1,14 @@
-"""What partitions carry from close to close: a log of segments, and when it is written anew.
+"""The rows that partitions carry over from one close to the next: a log of segments.
 
-A close appends the rows that it released and that a coming window may show, and reads what is
-carried of *touched* partitions only, those that it has released rows of. So a small batch beside a
-large state reads the log and moves little of it. What has ended is still in the log then, with a
-later row that says so; it leaves when the log is written anew, which happens
+A close appends the rows that it released and that a coming window may show. It uses only the
+carried rows of *touched* partitions, those with released rows. So a small batch with a large state
+reads the log but shuffles little of it. Rows of windows that have ended are still in the log,
+followed by a row that marks the end; they are dropped when the log is rewritten. It is rewritten
 
-    when it is small beside the batch, so that reading all of it costs little
-    when what was appended is as much as the rest: each row is then rewritten once for each that
-    came
+    if it is small compared with the batch, so that rewriting costs little
+    if as many rows were appended as its largest segment has, so that each appended row causes at
+    most one other row to be rewritten
+    if it has many segments
 """
 
 from __future__ import annotations
@@ -27,22 +28,22 @@ if TYPE_CHECKING:
     from tidegate.engine.windows.operator import Closing
     from tidegate.state.manifest import Segment
 
-# A log of so many rows is small beside any batch, and so is one of so many times the batch's rows.
+# A log counts as small up to this many rows, and up to this many times the rows of the batch.
 SMALL_ROWS, SMALL_TIMES = ROWS_PER_TASK, 2
 MOST_SEGMENTS = 16
 
-# BOOLEAN, of a row that is scanned: it is released now; else it was carried.
+# BOOLEAN, of a scanned row: true if it is released now, false if it was carried.
 NEW = "_new"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderedState:
-    """The segments of a close, by what becomes of them.
+    """The segments of a close, by their role.
 
     Attributes:
         carried: the log, oldest first.
-        due: those that may hold rows which are released now.
-        waiting: those that hold rows which are not released yet; some are due as well.
+        due: segments that may hold rows to be released now.
+        waiting: segments that hold rows not to be released yet; some of them are due as well.
     """
 
     carried: tuple[Segment, ...]
@@ -51,7 +52,7 @@ class OrderedState:
 
     @property
     def is_small(self) -> bool:
-        """Whether the log is written anew."""
+        """Whether the log is to be rewritten."""
         rows = [segment.rows for segment in self.carried]
         if len(rows) >= MOST_SEGMENTS or 2 * max(rows, default=0) <= sum(rows):
             return True
@@ -59,7 +60,7 @@ class OrderedState:
 
 
 def ordered_state(closing: Closing, *, event_time: bool) -> OrderedState:
-    """Return the segments of a close; in processing time a row is released by its own batch."""
+    """Return the segments of a close; in processing time each batch releases its own rows."""
     carried, others = closing.tables.log, closing.tables.windows
     bound_us, before_us = closing.bound_us, closing.before_us
     if bound_us is None:
@@ -78,7 +79,7 @@ def ordered_state(closing: Closing, *, event_time: bool) -> OrderedState:
 
 
 def touched(carried: DataFrame, released: DataFrame, partition: tuple[str, ...]) -> DataFrame:
-    """Return the carried rows of partitions that released rows are of."""
+    """Return the carried rows of partitions that also have released rows."""
     keys = released.selectExpr(*(f"{name} AS {name}_touched" for name in partition))
     same = (functions.col(name).eqNullSafe(functions.col(f"{name}_touched")) for name in partition)
     return carried.join(keys, reduce(and_, same), "left_semi")

@@ -1,8 +1,8 @@
-"""State and count windows: the rows of a partition fall into windows one by one, in their order.
+"""State and count windows: the rows of a partition are assigned to windows one by one, in order.
 
 A row *waits* in the segment of its batch until the bound has passed its time. It is then *released*
-and joins, in (time, arrival) order, what its partition has *carried*: the rows that a coming window
-will show. In processing time no row waits.
+and follows, in (time, arrival) order, the rows that its partition has *carried* over because a
+coming window may show them. In processing time no row waits.
 
     batch rows --> waiting segments --(the bound passes _t)--> released --+
                                                                           +--> scan --> windows
@@ -10,8 +10,8 @@ will show. In processing time no row waits.
                           ^                                                      v
                           +------------------------------------------------ still open
 
-The scan is a chain of Spark's running window functions over the partition. A close that releases
-no row touches nothing of this; see ``carried`` for what one costs that does.
+The scan is a chain of Spark's running window functions over the partition. A close that releases no
+row does none of this; ``log.py`` says what a close costs that does.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ if TYPE_CHECKING:
     from tidegate.plan.stages import IngestRows
     from tidegate.state.manifest import Manifest, Segment, Tables
 
-# BIGINT, the number of a window in its partition; LAST is the order of the row that ended it.
+# BIGINT: the number of a window in its partition. LAST: the order of the row that ended it.
 WINDOW, LAST = "_window", "_last"
 
-# BOOLEAN, of a scanned row: a window ends with it now; it stands for a window that is open after
-# the close, or was before it.
+# BOOLEAN, of a scanned row: a window ends with it now; it represents a window that is open after
+# the close; it represents one that was open before the close.
 CLOSES, STANDS, STOOD = "_closes", "_stands", "_stood"
 
-# The one partition of a window without OVER. A column of the state, because Spark warns in every
-# batch of a window function without a partition.
+# The only partition of a window without OVER. It is a column of the state because Spark logs a
+# warning in every batch for a window function without a partition.
 ALL = "_all"
 
 # The rows of a frame, as a statement for ``over``.
@@ -67,37 +67,38 @@ WHOLE = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
 
 
 class Scan(Protocol):
-    """How the rows of a partition fall into windows; statements (Spark SQL) over statements."""
+    """How the rows of a partition are assigned to windows, as Spark SQL over statements."""
 
     @property
     def flushes(self) -> bool:
-        """Whether a flush emits what is open."""
+        """Whether a flush emits open windows."""
 
     def columns(self) -> Mapping[str, str]:
         """The columns that the scan needs in the state, as Spark SQL over prepared rows."""
 
     def scanned(self, rows: str, partition: Partition) -> str:
-        """Return rows, carried and ``_new``, with ``_closes``, ``_stands``, ``_stood`` and its own.
+        """Return rows (carried ones and ``_new`` ones) with ``_closes``, ``_stands``, ``_stood``.
 
-        What is carried may have ended before; some of it may be missing then.
+        The scan adds columns of its own. Carried rows may be of a window that has already ended,
+        and then some of its rows may be missing.
         """
 
     def closed(self, scanned: str, *, end: bool) -> str:
         """Return scanned rows once for each window that closes now, with ``_window``.
 
-        At the end of the stream open windows are among them.
+        At the end of the stream this includes open windows.
         """
 
     def carried(self, scanned: str) -> str:
         """Return the scanned rows that a coming window may show."""
 
     def appended(self, scanned: str) -> str:
-        """Return those of them that are new, and rows that say what has ended."""
+        """Return those of them that are new, and rows that mark the end of windows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """The columns that separate the streams of a window."""
+    """The partition columns of a window."""
 
     columns: tuple[str, ...]
 
@@ -116,7 +117,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderedRows:
-    """What a state row is: a whole row with its order, its partition, and what the scan needs."""
+    """A state row is a whole row with its order, its partition, and what the scan needs."""
 
     plan: PhysicalPlan
     aggregation: IngestRows
@@ -143,7 +144,7 @@ class OrderedRows:
         return judge(rows, self.plan, start, fate_case(self.plan, start, late=late))
 
     def place(self, rows: DataFrame, start: BatchStart) -> DataFrame:
-        """Return the rows of a batch with the columns of the state and those that are counted."""
+        """Return the rows of a batch with the columns of the state and those for counting."""
         columns = {ORDER: order_sql(start), **row_numbers(self.plan)}
         columns |= {ALL: "true"} if self.partition.columns == (ALL,) else {}
         columns |= self.scan.columns()
@@ -166,16 +167,16 @@ class OrderedRows:
         return self.scan.scanned(rows, self.partition)
 
     def bounded(self, closed: str) -> str:
-        """Return the rows of closed windows with the bounds that the window shows, and ``_last``.
+        """Return the rows of closed windows with the window's bounds, and ``_last``.
 
-        The order of its last row tells a window from all others: no two end with the same row.
+        The order of its last row identifies a window, because no two end with the same row.
         """
         last, first = self.partition.window(f"max({ORDER})"), self.partition.window(f"min({TIME})")
         rows = f"SELECT *, {last} AS {LAST}, {first} AS {START} FROM ({closed})"
         return f"SELECT *, {LAST}.t AS {END} FROM ({rows})"
 
     def groups(self, bounded: str) -> str:
-        """Return the groups of closed windows. A window is within one task, so nothing moves."""
+        """Return the groups of closed windows, without a shuffle: a window is within one task."""
         window = [END, START, LAST, *self.partition.columns]
         if self.aggregation.is_row_query:
             groups = f"SELECT * FROM ({bounded}) SORT BY {', '.join(window)}, {ORDER}"
@@ -197,7 +198,7 @@ class OrderedOperator:
         rows, start = arrival.rows, arrival.start
         intake = Intake(shape=self.shape, time=f"IF({KEPT}, {TIME}, NULL)")
         ingested = take_in(self.shape.place(rows, start), intake, start, io)
-        # Whether a row is late depends on its time alone.
+        # Whether a row is late depends only on its time.
         return replace(ingested, judged=lambda: self.shape.judged(rows, start))
 
     def close(self, closing: Closing, io: StateIO) -> Closed:
@@ -217,7 +218,7 @@ class OrderedOperator:
     def _log(
         self, rows: DataFrame, carried: tuple[Segment, ...], closing: Closing, io: StateIO
     ) -> tuple[tuple[Segment, ...], bool]:
-        """Write what is carried from now on; return the log, and whether a window closes."""
+        """Write the rows to carry over; return the new log, and whether a window closes."""
         scan, anew = self.shape.scan, not carried
         scanned, numbers = observed(
             over(rows, self.shape.scanned(FRAME)),
@@ -237,7 +238,7 @@ class OrderedOperator:
         seen = numbers()
         if segment is None:
             return carried, bool(seen["closing"])
-        # In a log the numbers of open windows add up.
+        # The numbers of open windows in the segments of a log add up.
         windows = seen["open"] - (0 if anew else seen["before"])
         return (*carried, replace(segment, windows=windows)), bool(seen["closing"])
 
@@ -274,7 +275,7 @@ class OrderedOperator:
     def _rows(
         self, state: OrderedState, closing: Closing, io: StateIO, *, whole: bool
     ) -> DataFrame:
-        """Return the rows that are released now, and what is carried: all, or what they touch."""
+        """Return the rows released now and the carried ones (all, or of touched partitions)."""
         partition = self.shape.partition.columns
         if partition == (ALL,):
             io.tasks.set(1)
@@ -283,7 +284,7 @@ class OrderedOperator:
         frames = []
         if state.due:
             rows = io.read(state.due)
-            assert closing.bound_us is not None, "what is due is due by a bound"
+            assert closing.bound_us is not None, "segments are due only if there is a bound"
             rows = rows.where(f"{TIME} < {by_reference(closing.bound_us, TIME)}")
             if self.shape.event_time and closing.before_us is not None:
                 rows = rows.where(f"{TIME} >= {by_reference(closing.before_us, TIME)}")
@@ -295,8 +296,8 @@ class OrderedOperator:
         return reduce(lambda some, more: some.unionByName(more), frames)
 
     def _closed(self, rows: DataFrame, left: Tables, *, end: bool) -> Closed:
-        # The rows are scanned once more than the carried segment asked for: most batches of a state
-        # window close nothing, and then a copy of them would have been kept for nothing.
+        # This scans the rows again after the carried segment was written. Keeping a copy instead
+        # would be wasted in most batches, because they close no state window.
         closed = self.shape.scan.closed(self.shape.scanned(FRAME), end=end)
         bounded, numbers = observed(
             over(rows, self.shape.bounded(closed)), {"windows": f"count_if({ORDER} = {LAST})"}

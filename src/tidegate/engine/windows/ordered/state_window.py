@@ -1,19 +1,19 @@
-"""State windows: a machine for each partition, as a prefix scan.
+"""State windows: a state machine for each partition, as a prefix scan.
 
     row        1    2    3    4    5    6    7
     open       .    x    x    .    .    .    x
     emit       x    .    .    .    x    x    x
     machine    -   [2    3    4    5]   -   [7 ..
 
-Each row is a function on {inactive, active}: only open sets, only emit resets, both toggle (an
-inactive machine starts, an active one emits), neither keeps. The state before a row is therefore
-what the last set or reset row left, turned around once for each toggle since: two running window
-functions. A third numbers the windows.
+Each row is a function on {inactive, active}: open alone sets, emit alone resets, both toggle (an
+inactive machine starts, an active one emits), neither keeps. So the state before a row is what the
+last set or reset row left, inverted once for each toggle since: two running window functions. A
+third numbers the windows.
 
-The rows of a machine that is active are carried. Their first row started it and no later one
-emitted, so scanning them again leads to the same state, and nothing else need be remembered; a
-machine that is inactive leaves no rows. Where rows are appended to a log, the row that emitted is
-too, and does so again when it is scanned.
+The rows of an active machine are carried over. The first of them started it and none emitted, so
+scanning them again leads to the same state, and nothing else need be remembered. An inactive
+machine leaves no rows. When rows are appended to a log, the row that emitted is appended too, and
+emits again when it is scanned.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class StateScan:
         return True
 
     def columns(self) -> Mapping[str, str]:
-        # An unknown condition counts as not met.
+        # A condition that is NULL counts as false.
         return {name: f"coalesce({name}, false)" for name in (OPEN, EMIT)}
 
     def scanned(self, rows: str, partition: Partition) -> str:
         turned = f"{partition.scan(f'count_if{_TOGGLES}', RUNNING)} % 2 = 1"
-        # What a set or reset row left, as if it had been turned around with the rows before it.
+        # What the last set or reset row left, expressed relative to the toggles before it.
         left = f"last(IF({OPEN} = {EMIT}, NULL, {OPEN} <> _turned), true)"
         active = f"coalesce({partition.scan(left, BEFORE)}, false) <> (_turned <> {_TOGGLES})"
         starts, emits = f"(NOT _active AND {OPEN})", f"(_active AND {EMIT})"
@@ -79,8 +79,8 @@ class StateScan:
         return f"SELECT * FROM ({scanned}) WHERE {WINDOW} > _emitted"
 
     def appended(self, scanned: str) -> str:
-        # The last row that emitted makes the machine inactive whatever is carried before it; by
-        # itself it must not open.
+        # The last row that emitted makes the machine inactive whatever is carried before it; alone
+        # it must not open a window.
         open_again = f"{OPEN} AND {WINDOW} > _emitted"
         wanted = f"{WINDOW} > _emitted OR ({CLOSES} AND {WINDOW} = _emitted)"
         return (

@@ -1,9 +1,9 @@
 """Panes: the slices of time that tumbling, hopping and cumulating windows are made of.
 
-A window kind is a ``PaneGrid``: rows fall into panes of ``pane_us``, and the windows that hold a
-pane have ends ``first_end, first_end + stride_us .. last_end``. Everything else (who is late, what
-is due, what can leave the state) follows from these, so the three kinds share one code path and a
-row is accumulated once.
+A window kind is a ``PaneGrid``: rows fall into panes of ``pane_us``, and the windows that contain a
+pane have the ends ``first_end, first_end + stride_us .. last_end``. Everything else (which rows are
+late, which windows are due, what can leave the state) follows from these, so the three kinds share
+one code path, and each row is accumulated only once.
 
     size 10, slide 5:    pane  |--5--|--5--|--5--|        pane 5 is in windows ending at 10 and 15
                          [0        10)
@@ -27,9 +27,9 @@ class PaneGrid:
         pane_us: the width of a pane.
         stride_us: the distance between the ends of neighboring windows.
         size_us: the length of the longest window.
-        start_us: the grid on which windows start (the slide, or the size).
-        offset_us: by how much all grids are moved.
-        cumulating: the windows that hold a pane share their start instead of their length.
+        start_us: the distance between possible starts of windows (the slide, or the size).
+        offset_us: by how much all grids are shifted.
+        cumulating: the windows that contain a pane share their start instead of their length.
     """
 
     pane_us: int
@@ -79,11 +79,11 @@ class PaneGrid:
         return floor_to(pane_us, self.start_us, self.offset_us) + self.size_us
 
     def first_open(self, bound_us: int) -> int:
-        """A pane from here on is in a window that ends after the bound; one before is in none."""
+        """The first pane that is in a window which ends after the bound."""
         return floor_to(bound_us - self.size_us, self.start_us, self.offset_us) + self.start_us
 
     def first_whole(self, bound_us: int) -> int:
-        """All windows of a pane from here on end after the bound; some of one before do not."""
+        """The first pane of which all windows end after the bound."""
         if self.cumulating:
             return bound_us - self.pane_us + 1
         return floor_to(bound_us - self.size_us, self.start_us, self.offset_us) + self.size_us
@@ -111,7 +111,7 @@ def pane_grid(window: PaneWindow) -> PaneGrid:
 
 
 def shared_ranges(bounds: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the ranges that at least two of the given ranges cover, both ends in, ascending."""
+    """Return the ranges covered by at least two of the given ones, inclusive and ascending."""
     shared: list[tuple[int, int]] = []
     covered_to: int | None = None
     for first, last in sorted(bounds):

@@ -1,7 +1,7 @@
 """Windows on panes: the operator of tumbling, hopping and cumulating windows.
 
-Job 1 makes partials per pane and group (or keeps the rows, with their pane); a close reads the
-panes of the windows that are due, spreads each over those windows, and merges.
+Job 1 makes partials per pane and group (or keeps the rows, with their pane). A close reads the
+panes of the windows that are due, expands each to those windows, and merges.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 FEW_PANES = 1_000
 
-# Partials that one task spreads over windows and merges in less time than two tasks with an
-# exchange between them (hopping 60 s by 10 s, 10 K keys: 80 ms less of 800 ms a batch), or in two
-# scans, of what needs merging and of what does not (tumbling, 100 K of them: 110 ms less).
+# Up to this many partials, one task that expands and merges them all is quicker than two tasks with
+# an exchange (hopping 60 s by 10 s, 10 K keys: 80 ms less of 800 ms a batch), and quicker than
+# separate scans for panes that need merging and panes that do not (tumbling, 100 K: 110 ms less).
 FEW_PARTIALS = 150_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaneOperator:
-    """Windows whose bounds are on a grid. See ``Operator``."""
+    """Windows whose bounds lie on a grid. See ``Operator``."""
 
     plan: PhysicalPlan
     grid: PaneGrid
@@ -48,7 +48,7 @@ class PaneOperator:
     state_schema: StructType
 
     def ingest(self, arrival: Arrival, io: StateIO) -> Ingested:
-        # On a grid, whether a row is late does not depend on other rows.
+        # On a grid, lateness of a row does not depend on other rows.
         rows, start = arrival.rows, arrival.start
         placed = self.shape.place(rows, self.plan, self.grid, start)
         bound_us = start.bound_us
@@ -69,7 +69,7 @@ class PaneOperator:
         left = replace(closing.tables, windows=live)
         if not due:
             return Closed(tables=left)
-        assert closing.bound_us is not None, "without a bound nothing is due"
+        assert closing.bound_us is not None, "nothing is due without a bound"
         last_us = max(self.grid.last_end(segment.last_us) for segment in due)
         upto_us = min(last_us, closing.bound_us)
         after_us = min(segment.first_us for segment in due)
@@ -89,10 +89,10 @@ class PaneOperator:
     def _groups(self, due: list[Segment], after_us: int, upto_us: int, io: StateIO) -> DataFrame:
         """Return the groups of windows with an end in ``(after_us, upto_us]``.
 
-        A pane of a tumbling window that lies within one segment needs no merging: the segment has
-        one row for each of its groups. These are most panes of a large batch; where rows are not
-        few, theirs are read and written where they are, and only those of the panes at its edges
-        are merged.
+        The pane of a tumbling window that occurs in only one segment needs no merging: the segment
+        has one row for each of its groups. In a large batch that is true of most panes. So unless
+        there are few rows, rows of these panes are not shuffled, and only rows of the other panes,
+        at the edges of segments, are merged.
         """
         io.tasks.set_for(due)
         few = FEW_PARTIALS if self.shape.aggregated else FEW_ROWS
@@ -115,7 +115,7 @@ class PaneOperator:
         return over_all(frames, " UNION ALL ".join(parts))
 
     def _rows_within(self, ranges: Sequence[tuple[int, int]], segment: Segment) -> float:
-        """About how many rows of a segment are of panes in the ranges."""
+        """An estimate of how many rows of a segment belong to panes in the ranges."""
         span_us = segment.last_us - segment.first_us + self.grid.pane_us
         covered_us = sum(
             max(0, min(last, segment.last_us) - max(first, segment.first_us) + self.grid.pane_us)
@@ -124,10 +124,10 @@ class PaneOperator:
         return segment.rows * min(1.0, covered_us / span_us)
 
     def due_windows(self, state: str, after_us: int | None, upto_us: int | None) -> str:
-        """Return the statement of state rows, once for each window that holds them.
+        """Return the statement of state rows, once for each window that contains them.
 
-        ``_end_us`` is the end of the window. Only windows with an end in ``(after_us,
-        upto_us]`` are among them; None is no bound.
+        ``_end_us`` is the end of the window. It covers only windows with an end in ``(after_us,
+        upto_us]``; None means no bound.
         """
         first, last = self.grid.first_end_sql(PANE), self.grid.last_end_sql(PANE)
         conditions = []
@@ -150,12 +150,12 @@ class PaneOperator:
         return f"SELECT *, {end} AS {END} FROM {state}{where}"
 
     def _windows_of(self, panes: Sequence[int], state: str) -> str:
-        """``due_windows`` of some panes of a grid on which each is one window."""
+        """``due_windows`` for given panes, on a grid where each pane is one window."""
         end = self.grid.first_end_sql(PANE)
         return f"SELECT *, {end} AS {END} FROM {state} WHERE {is_one_of(PANE, panes)}"
 
     def _panes_due(self, after_us: int, upto_us: int) -> Sequence[int]:
-        """The panes of tumbling windows with an end in ``(after_us, upto_us]``, when few."""
+        """The panes of tumbling windows with an end in ``(after_us, upto_us]``, if they are few."""
         first_us = self.grid.next_end(after_us) - self.grid.size_us
         panes = range(first_us, upto_us - self.grid.size_us + 1, self.grid.pane_us)
         return panes if self.grid.single and len(panes) <= FEW_PANES else ()
@@ -208,7 +208,7 @@ class PaneOperator:
         return over(state, self.shape.groups(windows, self.grid))
 
     def _has_due_window(self, segment: Segment, closing: Closing) -> bool:
-        """Whether a window that holds a pane within the segment's bounds may close now."""
+        """Whether a window with a pane within the segment's bounds may close now."""
         if closing.bound_us is None:
             return False
         after_us = segment.first_us

@@ -1,23 +1,24 @@
-"""Session windows: the rows of a key chain while they are at most the gap apart.
+"""Session windows: rows of a key form a session while they are at most the gap apart.
 
-A *span* is a piece of a session: its first and its last time (``_first``, ``_last``) and what the
-state keeps of it. All rows of a key within a bucket as wide as the gap are one span, so job 1 only
-groups by (key, bucket): no state is read, nothing is sorted. Spans are chained when their time has
-come.
+A *span* is a part of a session: its first and last time (``_first``, ``_last``) and what the state
+keeps of its rows. All rows of a key within a bucket as wide as the gap are one span, so job 1 only
+groups by (key, bucket): no state is read, nothing is sorted. Spans are joined to sessions
+(*chained*) when they are due.
 
     gap 10    bucket  |0        |10       |20       |30       |40
     rows                 4   8   11    17               35
     spans               [4 8]   [11   17]              [35]
     sessions            [4             17]  + gap      [35]  + gap
 
-Nothing is said of a session as a whole, and yet a close need not read them all: a span is *due*
+The state has no entry for a whole session, yet a close need not read all spans: a span is *due*
 when its own ``_last + gap`` is behind the bound, and a session is due exactly when all of its spans
-are. So a close reads the spans that are due, and of the others that may touch them only keys and
-times. A due span whose session goes on is written again, as reaching to the last row of the session
-that is known; what it was before is dead, because its time is behind the bound.
+are. So a close reads the spans that are due, and only keys and times of others that may touch them.
+A due span whose session is still open is rewritten with its end extended to the session's last
+known row; the old copy lies behind the bound and is ignored.
 
-Late rows are found in the same way: a row is late when every span of its session, once the batch
-and the state are chained, was due before the batch. Only a batch with such *suspects* reads state.
+Late rows are found in the same way: a row is late if every span of its session, after batch and
+state are chained, was due before the batch. A row whose own span was due is a *suspect*; only a
+batch with suspects reads state.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOperator:
-    """Windows that end when a key is silent for the gap. See ``Operator``."""
+    """Windows that end when a key has no rows for the gap. See ``Operator``."""
 
     plan: PhysicalPlan
     gap_us: int
@@ -63,8 +64,7 @@ class SessionOperator:
         suspect = None
         if start.bound_us is not None:
             suspect = _ends_before(LAST_TIME, start.bound_us - self.gap_us)
-        # No row is late for some of its windows and not for others, so that count has room for the
-        # suspects.
+        # A row has only one window, so the count of partially late rows is free for the suspects.
         intake = Intake(shape=self.shape, time=f"IF({KEPT}, {LAST_TIME}, NULL)", partial=suspect)
         ingested = take_in(placed, intake, start, io)
         if not ingested.counts.partial:
@@ -72,13 +72,13 @@ class SessionOperator:
         return self._settled(ingested, arrival, io)
 
     def _settled(self, ingested: Ingested, arrival: Arrival, io: StateIO) -> Ingested:
-        """Chain the suspects of a batch with the rest of it and with what the state has open.
+        """Chain the suspects of a batch with its other rows and with open sessions of the state.
 
-        Those that join a live session are written again, and so are the late ones: ``_judged``
-        reads them, and they leave with the close of this batch.
+        Both those that join an open session and the late ones are rewritten; ``_judged`` reads the
+        late ones, and the close of this batch drops them.
         """
         start = arrival.start
-        assert start.bound_us is not None, "without a bound there are no suspects"
+        assert start.bound_us is not None, "there are no suspects without a bound"
         (batch,) = ingested.segments
         due_us = start.bound_us - self.gap_us
         suspects = _before(io.read([batch]), due_us)
@@ -146,14 +146,14 @@ class SessionOperator:
 
     def end_of_all(self, tables: Tables) -> int | None:
         last_us = max((segment.last_us for segment in tables.windows), default=None)
-        # A row at exactly the gap may still come, so a session ends one microsecond after it.
+        # A row exactly the gap later still belongs to it, so a session ends a microsecond later.
         return None if last_us is None else last_us + self.gap_us + 1
 
     def _judged(self, arrival: Arrival, suspects: Segment | None, io: StateIO) -> DataFrame:
         """Return prepared rows with their fate, and with the bounds of a late row's session.
 
-        ``_first`` and ``_last`` are NULL for other rows. ``suspects`` is what became of those rows
-        that may be late, None where there were none.
+        ``_first`` and ``_last`` are NULL for other rows. ``suspects`` is the segment of suspects
+        after chaining, None if there were none.
         """
         start = arrival.start
         judged = judge(arrival.rows, self.plan, start, fate_case(self.plan, start, late=None))
@@ -185,14 +185,14 @@ class SessionOperator:
         )
 
     def open_windows(self, state: Manifest) -> int:
-        """At most so many: each span may be a session of its own."""
+        """An upper bound: each span may be a session of its own."""
         segments = state.tables.windows
         if state.bound_us is not None:
             segments = _reaching(segments, state.bound_us - self.gap_us)
         return sum(segment.rows for segment in segments)
 
     def _due(self, closing: Closing, due_us: int) -> list[Segment]:
-        """The segments that, by their bounds, hold spans that have come due since the last step."""
+        """The segments that, by their bounds, hold spans that became due since the last step."""
         segments = closing.tables.windows
         if closing.before_us is not None:
             segments = _reaching(segments, closing.before_us - self.gap_us)
@@ -201,9 +201,9 @@ class SessionOperator:
     def _settle(
         self, epoch: int, due: _DueSpans, may_touch: Sequence[Segment], io: StateIO
     ) -> _Settled:
-        """Chain due spans with those that may touch them, and write what they have become.
+        """Chain due spans with those that may touch them, and write the resulting spans.
 
-        What is written has the bounds of whole sessions: those that reach ``due_us`` go on, the
+        These have the bounds of whole sessions: sessions that reach ``due_us`` are still open, the
         others have ended.
         """
         io.tasks.set_for([*due.segments, *may_touch])
@@ -230,7 +230,7 @@ class SessionOperator:
         segment = Segment(
             name=name,
             files=files,
-            # Where nothing goes on, the bounds say that all of it is over.
+            # If no session is still open, the bounds say that all have ended.
             first_us=found["first"] if found["open"] else due.due_us - 1,
             last_us=found["last"] if found["open"] else due.due_us - 1,
             rows=found["open"],
@@ -245,7 +245,7 @@ class SessionOperator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _DueSpans:
-    """Spans of segments, those with a ``_last`` before ``due_us``."""
+    """The spans of segments with a ``_last`` before ``due_us``."""
 
     spans: DataFrame
     segments: Sequence[Segment]
@@ -254,12 +254,12 @@ class _DueSpans:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Settled:
-    """What became of due spans.
+    """Due spans after chaining.
 
     Attributes:
-        segment: what was written; its bounds and its rows are those of the sessions that go on.
-        ended: how many sessions have ended, and of how many rows (``ended_rows``).
-        next_us: the least ``_last`` of all spans that were not due, None when there are none.
+        segment: the segment written; its bounds and row count are those of sessions still open.
+        ended: how many sessions have ended; ``ended_rows`` is their number of rows.
+        next_us: the least ``_last`` of all spans that were not due, None if there are none.
     """
 
     segment: Segment
@@ -268,7 +268,7 @@ class _Settled:
     next_us: int | None
 
     def tightened(self, segments: Sequence[Segment]) -> tuple[Segment, ...]:
-        """Return segments with no dead span in their bounds."""
+        """Return segments with bounds that exclude spans already handled."""
         if self.next_us is None:
             return tuple(segments)
         return tuple(replace(s, first_us=max(s.first_us, self.next_us)) for s in segments)
@@ -279,12 +279,12 @@ def _reaching(segments: Sequence[Segment], time_us: int) -> tuple[Segment, ...]:
 
 
 def _before(spans: DataFrame, us: int) -> DataFrame:
-    """Spans whose last row is before a moment."""
+    """Spans whose last row is before a time."""
     return spans.where(_ends_before(LAST, us))
 
 
 def _from(spans: DataFrame, us: int) -> DataFrame:
-    """Spans whose last row is not before a moment."""
+    """Spans whose last row is not before a time."""
     return spans.where(f"NOT ({_ends_before(LAST, us)})")
 
 

@@ -1,8 +1,8 @@
 """The spans of sessions, in the two shapes of state, and how they are chained.
 
 ``SpanPartials`` keeps a span as the accumulators of its rows; ``SpanRows`` keeps the rows, each a
-span by itself. The columns of either: the keys, ``_first`` and ``_last`` (BIGINT microseconds, both
-in), and what the aggregates need.
+span by itself. Both have the columns: keys, ``_first`` and ``_last`` (BIGINT microseconds, both
+inclusive), and what the aggregates need.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from tidegate.plan.stages import IngestPartials, IngestRows
 
 FIRST, LAST = "_first", "_last"
-# The last time of a placed span, which need not be the last one that moves the watermark.
+# The last time of a placed span; the watermark may follow another time, see ``row_numbers``.
 LAST_TIME = "_last_t"
-# Only while spans are chained: whether a span is due, whether it is the first of its session, the
-# number of the session among those of its key, the times of the key's spans that are not due, and
-# how many sessions a chained row stands for.
+# Used only while spans are chained: whether a span is due, whether it is the first of its session,
+# the number of the session within its key, the times of the key's spans that are not due, and the
+# number of sessions that a chained row counts as.
 DUE, STARTS, SESSION, NEAR_FIRST, NEAR_LAST = "_due", "_starts", "_session", "_from", "_to"
 SESSIONS = "_sessions"
 
@@ -40,7 +40,7 @@ class SessionShape(StateRow, Protocol):
 
     @property
     def keys(self) -> list[str]:
-        """The columns that tell sessions at one time apart."""
+        """The columns that separate sessions at the same time."""
 
     def place(self, rows: DataFrame, plan: PhysicalPlan, start: BatchStart) -> DataFrame:
         """Return a batch's spans with ``_class``, ``_last_t`` and ``row_numbers``."""
@@ -49,22 +49,22 @@ class SessionShape(StateRow, Protocol):
         """Return due spans with the times of their sessions, ``_rows`` and ``_sessions``.
 
         Args:
-            due: spans, all with a ``_last`` before some moment.
-            near: keys, ``_first`` and ``_last`` of spans that they may touch; not given back. All
-                reach that moment and begin less than the gap after it, so those of a key are one
-                session; a due span that touches them has their ``_last``.
+            due: spans, all with a ``_last`` before some time.
+            near: keys, ``_first`` and ``_last`` of spans that they may touch; these are not
+                returned. All reach that time and begin less than the gap after it, so those of a
+                key are one session, and a due span that touches them gets their ``_last``.
         """
 
     def merge(self, spans: DataFrame) -> DataFrame:
-        """Return fewer spans of the same meaning, where there are fewer."""
+        """Return equivalent spans, merged if possible."""
 
     def groups(self, sessions: DataFrame) -> DataFrame:
-        """Return what the finisher takes, from the chained spans of whole sessions."""
+        """Return the finisher's input, from the chained spans of whole sessions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanPartials:
-    """A span is the columns of the accumulators of its rows, and their number."""
+    """A span consists of the accumulator columns of its rows, and their number."""
 
     aggregation: IngestPartials
     gap_us: int
@@ -121,7 +121,7 @@ class SpanPartials:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanRows:
-    """A span is a row: its order, its keys, and the values that the query asks for."""
+    """A span is a row: its order, its keys, and the values that the query needs."""
 
     aggregation: IngestRows
     gap_us: int
@@ -176,7 +176,7 @@ def _buckets(gap_us: int) -> PaneGrid:
 
 
 def _judged_sql(columns: list[str], plan: PhysicalPlan, start: BatchStart) -> str:
-    """Rows with their fate; no row of a session is late by itself."""
+    """Rows with their fate, apart from lateness: that depends on the whole session."""
     return judged_sql(columns, plan, start, fate_case(plan, start, late=None))
 
 
@@ -188,10 +188,10 @@ def _together(due: DataFrame, near: DataFrame | None) -> DataFrame:
 
 
 def _numbered(keys: list[str], gap_us: int) -> str:
-    """The statement of spans with what tells sessions apart.
+    """The statement of spans with the number of their session.
 
-    In order of their first time, a span starts a session when it is further than the gap from all
-    that is before it. All windows are over one sort.
+    In order of first time, a span starts a session if it is more than the gap after all previous
+    ones. All window functions share one sort.
     """
     of_key = f"PARTITION BY {_list(*keys)} " if keys else ""
     order = f"{of_key}ORDER BY {FIRST}"
@@ -200,7 +200,7 @@ def _numbered(keys: list[str], gap_us: int) -> str:
         f"SELECT *, coalesce({FIRST} > {before} + {gap_us}L, true) AS {STARTS} FROM {{frame}}"
     )
     numbers = {
-        # By RANGE: spans with the same first time share their number, in whatever order they are.
+        # By RANGE, so that spans with the same first time get the same number in any order.
         SESSION: f"sum(IF({STARTS}, 1L, 0L)) OVER ({order} RANGE UNBOUNDED PRECEDING)",
         NEAR_FIRST: f"min(IF({DUE}, NULL, {FIRST})) OVER ({of_key})",
         NEAR_LAST: f"max(IF({DUE}, NULL, {LAST})) OVER ({of_key})",
@@ -209,7 +209,7 @@ def _numbered(keys: list[str], gap_us: int) -> str:
 
 
 def _reaching(last: str, gap_us: int) -> str:
-    """The last time of the session that is known: further, where one that is not due is touched."""
+    """The session's last known time: extended to the spans that are not due, if it touches them."""
     return f"IF({last} + {gap_us}L >= {NEAR_FIRST}, {NEAR_LAST}, {last})"
 
 

@@ -1,14 +1,13 @@
-"""Sliding windows: one for each row that triggers, of the rows around it.
+"""Sliding windows: each triggering row has a window of the rows around it.
 
     lookback 10, lookahead 5, a trigger at 20:
 
     rows        8   11    16     20   23      27
     window         [10           20      25]
 
-A window goes out at once (its lookahead is 0 then) or when time has passed its end. The rows stay
-in the state for as long as a window can still reach them; a pending window is a row that has not
-gone out yet, and which those are follows from its time: it is due in the step whose bound passes
-its end, once, so nothing is ever marked.
+A window is emitted at once (its lookahead is 0 then) or when time has passed its end. Rows stay in
+the state as long as a window can still reach them. A pending window is just its triggering row: it
+is due in the one step whose bound passes its end, so no row has to be marked as emitted.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
 class SlidingOperator:
     """Windows around the rows that trigger them. See ``Operator``.
 
-    ``at_once`` holds when a window does not wait for the watermark.
+    ``at_once``: windows do not wait for the watermark.
     """
 
     plan: PhysicalPlan
@@ -67,7 +66,7 @@ class SlidingOperator:
             partial=self._own_has_closed(start),
         )
         ingested = take_in(self._place(rows, start), intake, start, io)
-        # Whether a row is late does not depend on other rows.
+        # Lateness of a row does not depend on other rows.
         fate = self._fate(start, self._is_late(start))
         return replace(ingested, judged=lambda: judge(rows, self.plan, start, fate))
 
@@ -115,12 +114,12 @@ class SlidingOperator:
         start, end = f"{TIME} - {self.reach.lookback_us}L", f"{TIME} + {self.reach.lookahead_us}L"
         return LateWindows(
             windows=f"array(named_struct('start', {start}, 'end', {end}))",
-            # Until then the row could still have been in the window of another.
+            # Until then the row could still have been in another row's window.
             last_end=f"({TIME} + {self.reach.us}L)",
         )
 
     def open_windows(self, state: Manifest) -> int:
-        """The rows whose windows may be pending: an upper bound, it does not look at WHEN."""
+        """The rows whose windows may be pending: an upper bound, because WHEN is ignored."""
         if self.at_once:
             return 0
         bound_us = state.bound_us
@@ -131,9 +130,9 @@ class SlidingOperator:
         )
 
     def _place(self, rows: DataFrame, start: BatchStart) -> DataFrame:
-        """Return the state rows of a batch with their fate and what the numbers need.
+        """Return the state rows of a batch with their fate and the columns for counting.
 
-        Late rows are among them: no window takes them, and the text is the same for every batch.
+        This includes late rows, which no window uses; so the text is the same for every batch.
         """
         judged = judge(rows, self.plan, start, self._fate(start, None))
         ingest = self.plan.ingest
@@ -152,19 +151,19 @@ class SlidingOperator:
         return fate_case(self.plan, start, late=late)
 
     def _is_late(self, start: BatchStart) -> str | None:
-        """The condition under which no window can take a row any more; None: there is none."""
+        """The condition that no window can contain the row any more; None: that is impossible."""
         if start.bound_us is None or self._by_clock:
             return None
         return f"{TIME} < {by_reference(self._needed_from(start.bound_us), TIME)}"
 
     def _own_has_closed(self, start: BatchStart) -> str | None:
-        """The condition under which a row comes too late for its own window; None: it cannot."""
+        """The condition that a row is too late for its own window; None: that is impossible."""
         if start.bound_us is None or self._by_clock:
             return None
         return f"{TIME} < {by_reference(self._opens_from(start.bound_us), TIME)}"
 
     def _due(self, closing: Closing) -> Due | None:
-        """The triggers that go out now; None when by the bounds of the state there are none."""
+        """The triggers whose windows are emitted now; None if the state's bounds rule out any."""
         segments = closing.tables.windows
         fresh = [segment for segment in segments if segment.name in closing.fresh]
         candidates = fresh if self.at_once else segments
@@ -184,7 +183,7 @@ class SlidingOperator:
             pending = f"{TIME} >= {by_reference(from_us, TIME)}"
             first_us = max(first_us, from_us)
             if self._by_clock and fresh:
-                # A second batch at one instant brings rows for windows that are due already.
+                # A second batch with the same clock may bring triggers that are already due.
                 pending = f"({pending} OR {of_this_batch})"
                 first_us = min(first_us, *(segment.first_us for segment in fresh))
             conditions.append(pending)
@@ -193,7 +192,7 @@ class SlidingOperator:
         return Due(condition=" AND ".join(conditions), first_us=first_us, last_us=last_us)
 
     def _opens_from(self, bound_us: int) -> int:
-        """The least time of a trigger whose window has not closed at a bound."""
+        """The least time of a trigger whose window is still open at a bound."""
         return bound_us - self.reach.lookahead_us
 
     @property
@@ -201,13 +200,13 @@ class SlidingOperator:
         return self.plan.watermark.mode is TimeMode.PROCESSING
 
     def _closes_at(self, time_us: int) -> int:
-        """The bound at which the window of a trigger closes: its last moment is in it."""
+        """The bound at which the window of a trigger closes; the window includes its end."""
         return time_us + self.reach.lookahead_us + 1
 
     def _needed_from(self, bound_us: int) -> int:
-        """The least time of a row that a window which is still to come can reach.
+        """The least time of a row that a window still to come can reach.
 
-        By the clock rows may still come at the very instant before the bound.
+        In processing time more rows may come with the time just before the bound.
         """
         return bound_us - self.reach.us - (1 if self._by_clock else 0)
 
@@ -221,7 +220,7 @@ def sliding_operator(plan: PhysicalPlan, window: Sliding, empty: DataFrame) -> S
     Args:
         plan: a plan of such a window.
         window: the window.
-        empty: a static frame without rows, of the prepared columns.
+        empty: a static frame with the prepared columns and no rows.
     """
     reach = Reach(
         lookback_us=window.lookback_us,

@@ -1,4 +1,4 @@
-"""What the windows of a batch share, and the panes that cover it: arithmetic on times.
+"""The time range that the windows of a batch share, and the panes that cover it.
 
 All ranges are half-open, microseconds.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tidegate.engine.windows.sliding.range_join import Reach
 from tidegate.time import floor_to
 
-# The narrowest pane is this part of the reach; each wider one is FANOUT times as wide.
+# The narrowest pane is the reach divided by this; each wider one is FANOUT times as wide.
 NARROWEST = 1024
 FANOUT = 8
 WIDTHS = 3
@@ -25,12 +25,12 @@ class Range:
     end_us: int
 
     def aligned(self, width_us: int) -> Range:
-        """The panes of a width that lie inside of it; empty when none does."""
+        """The part that panes of a width fill completely; empty if there is no such pane."""
         start_us = -floor_to(-self.start_us, width_us)
         return Range(start_us, max(start_us, floor_to(self.end_us, width_us)))
 
     def without(self, inner: Range) -> tuple[Range, ...]:
-        """What is left of it on both sides of an inner range; all of it when that is empty."""
+        """The remainders on both sides of an inner range; the whole range if that is empty."""
         if not inner:
             return (self,) if self else ()
         sides = (Range(self.start_us, inner.start_us), Range(inner.end_us, self.end_us))
@@ -42,14 +42,14 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class PaneRange:
-    """The panes of a width that start in a range."""
+    """The panes of one width that start in a range."""
 
     width_us: int
     range: Range
 
     @staticmethod
     def around(range_: Range, width_us: int) -> PaneRange:
-        """The panes of a width that a range touches."""
+        """The panes of one width that a range touches."""
         start_us = floor_to(range_.start_us, width_us)
         return PaneRange(width_us, Range(start_us, -floor_to(-range_.end_us, width_us)))
 
@@ -60,13 +60,13 @@ class PaneRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """The time that the windows of a batch reach, cut into what all share and the rest.
+    """The time that the windows of a batch cover, split into what all share and the rest.
 
     Attributes:
-        shared: ranges that lie in every window, without those of the triggers themselves.
-        whole: all else.
+        shared: ranges that lie in every window, except the range of the triggers themselves.
+        whole: the rest, which is read row by row.
         panes: the panes that cover ``shared``.
-        at_us: a moment that lies in every window, if there is anything shared.
+        at_us: a time that lies in every window, if there are shared ranges.
     """
 
     shared: tuple[Range, ...]
@@ -76,7 +76,7 @@ class Parts:
 
     @staticmethod
     def of(reach: Reach, first_us: int, last_us: int) -> Parts:
-        """Return the parts for triggers from ``first_us`` to ``last_us``, both in it."""
+        """Return the parts for triggers from ``first_us`` to ``last_us``, both inclusive."""
         narrowest = widths(reach.us)[-1]
         # From the start of the last window to the first trigger, and from the last trigger to the
         # end of the first window.
@@ -84,7 +84,7 @@ class Parts:
         after = Range(last_us + 1, first_us + reach.lookahead_us + 1).aligned(narrowest)
         shared = tuple(each for each in (before, after) if each)
         start_us, last_moment_us = reach.span(first_us, last_us)
-        # The ends of what is shared, in order, are the ends of what is left between.
+        # The ends of the shared ranges, in order, are also the ends of the gaps between them.
         ends = [start_us, *(end for each in shared for end in (each.start_us, each.end_us))]
         ends.append(last_moment_us + 1)
         left = (Range(*pair) for pair in zip(ends[::2], ends[1::2], strict=True))

@@ -1,20 +1,21 @@
-"""The windows of triggers over accumulators: RANGE frames, and panes for what all of them share.
+"""Sliding windows over accumulators: RANGE frames, and panes for what all windows share.
 
-A frame merges what is in range of each trigger. Most of a long window is shared by all triggers of
-a batch, from the start of the last window to the first trigger (and from the last trigger to the
-end of the first window); of that, a group needs one partial. Only the edges are needed row by row:
+For each trigger a frame merges what is in range. Most of a long window is shared by all triggers of
+a batch: from the start of the last window to the first trigger (and from the last trigger to the
+end of the first window). For that part a group needs only one partial, and only the edges are read
+row by row:
 
     windows of the batch    [-------------------------t0
                                [------------------------- t1
     what is read            row|  pane    |pane|pane| row |
 
-So when segments are merged, besides the rows their partials per pane are written, of three widths;
-a close reads the wide panes that fit, and narrow ones beside them. The batches that have not been
-merged yet, few by the merge factor, are folded from their rows.
+So merging segments writes, besides the rows, partials for panes of three widths; a close reads the
+wide panes that fit, and narrow ones for the remainder. Segments that have not been merged yet (the
+merge factor limits their number) are aggregated from their rows.
 
-A state row is a row (see ``sliding_rows``) with ``_width`` 0 and the start of the narrowest pane
-that holds it in ``_pane``, or a pane with its width; then ``_t`` is its start and the columns of
-the accumulators are filled.
+A state row is either a row (see ``range_join``), with ``_width`` 0 and in ``_pane`` the start of
+the narrowest pane that contains it; or a pane with its width, and then ``_t`` is its start and the
+accumulator columns are filled.
 """
 
 from __future__ import annotations
@@ -44,20 +45,20 @@ if TYPE_CHECKING:
     from tidegate.state.manifest import Segment
 
 WIDTH = "_width"
-# Edges of so many narrow panes are most of what the state holds: it is read whole then.
+# If the edges have this many narrow panes, they are most of the state, which is then read whole.
 MANY_PANES = 1000
-# Columns of what a frame runs over: its time; the place of a trigger, NULL where no window is asked
-# for; whether it is data and not only a question (distinct keys need no other column).
+# Columns of a frame's input: its time; the order of a trigger, NULL if the row triggers no window;
+# whether it is data and not a mere trigger (distinct keys need no other column).
 AT, PLACE, PRESENT = "_at", "_place", "_present"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FramedRows:
-    """Rows are kept for their time at the edges of windows, partials for all between.
+    """Rows are kept for the edges of windows, partials for what lies between.
 
     Attributes:
-        own_group: a window has one group, that of its trigger, because the keys are among the
-            partition keys; else a window has a group for each key among its rows.
+        own_group: a window has one group, that of its trigger, because all keys are partition
+            keys; otherwise it has a group for each key among its rows.
     """
 
     reach: Reach
@@ -118,7 +119,7 @@ class FramedRows:
 
     @property
     def by(self) -> list[str]:
-        """The columns that make a stream of partials: partition and keys."""
+        """The columns by which partials are separated: partition and keys."""
         return [*self.reach.partition, *(key.name for key in self.aggregation.keys)]
 
     @property
@@ -130,7 +131,7 @@ class FramedRows:
         return [argument.name for argument in self.aggregation.arguments]
 
     def _rows(self, segments: list[Segment], ranges: tuple[Range, ...], io: StateIO) -> DataFrame:
-        """Rows, not panes, of ranges that start or end on the narrowest panes where they meet."""
+        """Rows (not panes) in ranges; where ranges meet panes, they end on the narrowest panes."""
         panes = [PaneRange.around(each, self._narrowest) for each in ranges]
         if sum(len(each.starts) for each in panes) <= MANY_PANES:
             needed = [is_one_of(PANE, each.starts) for each in panes]
@@ -144,20 +145,20 @@ class FramedRows:
         return rows.where(f"{WIDTH} = 0L AND ({' OR '.join(f'({each})' for each in needed)})")
 
     def _partials(self, due: Due) -> str:
-        """Partials of rows: one for each moment, and one for each trigger that has one group."""
+        """Partials of rows: one for each time, and one for each trigger if it has one group."""
         asked = due.condition if self.own_group else "false"
-        # Hardly two rows share a group: they move before they are grouped, and only once.
+        # Few rows share a group, so shuffle once, before grouping.
         layout = f"/*+ REPARTITION({', '.join(self.by)}) */ " if self.by else ""
         placed = (
             f"SELECT {layout}*, {TIME} AS {AT}, IF({asked}, {ORDER}, NULL) AS {PLACE} FROM {{rows}}"
         )
-        # Without new names Spark does not see that a union of partials is laid out as they are.
+        # The aliases let Spark see that a union of partials keeps their partitioning.
         named = [f"{name} AS {name}" for name in self.by]
         columns = ", ".join([*named, AT, PLACE, *self._updates(), f"1 AS {PRESENT}"])
         return f"SELECT {columns} FROM ({placed}) GROUP BY {', '.join([*self.by, AT, PLACE])}"
 
     def _folded(self, state: str, columns: list[str], at_us: int) -> str:
-        """One partial for each stream, at a moment that all windows share."""
+        """One partial for each partition and key, at a time that all windows share."""
         by = ", ".join(self.by)
         at = f"{by_reference(at_us, ROW_NUMBER)} AS {AT}"
         folded = ", ".join([*self.by, at, f"NULL AS {PLACE}", *columns, f"1 AS {PRESENT}"])
@@ -166,7 +167,7 @@ class FramedRows:
     def _windows(
         self, frames: Mapping[str, DataFrame], partials: str, due: Due, watch: Watch
     ) -> DataFrame:
-        """The windows of due triggers, of a statement that gives partials over some frames."""
+        """The windows of due triggers, from a statement that returns partials of some frames."""
         if self.own_group:
             return watch(over_all(frames, self._framed(partials)))
         found = over_all(frames, partials)
@@ -192,7 +193,7 @@ class FramedRows:
         )
 
     def _questions(self, partials: DataFrame, rows: DataFrame, due: Due, watch: Watch) -> DataFrame:
-        """A row for each trigger and each group that may be in its window, without any data."""
+        """A row without data for each trigger and each group that may be in its window."""
         triggers = watch(
             rows.where(due.condition).selectExpr(
                 f"{TIME} AS {AT}",
@@ -204,14 +205,14 @@ class FramedRows:
         asking = triggers.selectExpr("*", f"{self.reach.buckets(start, end)} AS _of{BUCKET}")
         groups = partials.selectExpr(*self.by, f"{self.reach.bucket(AT)} AS {BUCKET}").distinct()
         met = groups.join(asking, functions.expr(self.reach.same_partition("_of")))
-        # A group that is in both buckets of a window has been met twice.
+        # A group in both buckets of a window was joined twice.
         return met.select(*self.by, AT, PLACE).distinct()
 
     def _updates(self) -> list[str]:
         return [f"{each.update} AS {each.name}" for each in self.aggregation.partial_columns]
 
     def _merges(self) -> list[str]:
-        # Merging may widen a type (a sum of decimals); a column keeps its first type.
+        # Merging may widen a type (a sum of decimals); cast it back to the type in the state.
         types = {each.name: each.dataType.simpleString() for each in self.state_schema}
         return [
             f"CAST({each.merge} AS {types[each.name]}) AS {each.name}"
@@ -228,7 +229,7 @@ def framed_rows(
         aggregation: keys and accumulators.
         window: the window.
         reach: its geometry.
-        rows: placed rows, asked for their types only.
+        rows: placed rows, of which only the types are used.
     """
     shape = FramedRows(
         reach=reach,
@@ -246,7 +247,7 @@ def framed_rows(
 
 
 def framed(merge: str, over: str) -> str:
-    """Return the text of a merge with the frame after each call of an aggregate in it.
+    """Return a merge expression with the frame appended to each aggregate call in it.
 
     >>> framed("sum(n_1)", "OVER w")
     'sum(n_1) OVER w'
@@ -269,7 +270,7 @@ def _closing_bracket(text: str, opening: int) -> int:
         depth += {"(": 1, ")": -1}.get(token[0], 0)
         if depth == 0:
             return opening + token.start()
-    raise AssertionError(f"the brackets of {text} do not match")
+    raise AssertionError(f"unbalanced brackets in {text}")
 
 
 @cache
@@ -281,7 +282,8 @@ def _aggregates() -> frozenset[str]:
 
 def _of_panes(panes: tuple[PaneRange, ...]) -> str:
     """The condition that a state row is one of the panes, which are few."""
-    # A set for each range, not for each width: of a set Parquet knows its least and greatest value.
+    # A set for each range, not for each width, because Parquet filters by a set's least and
+    # greatest value.
     return " OR ".join(
         f"({WIDTH} = {pane.width_us}L AND {is_one_of(TIME, pane.starts)})" for pane in panes
     )

@@ -1,13 +1,13 @@
-"""The windows of triggers over whole rows: a join of triggers and rows by range.
+"""Sliding windows over whole rows: a range join of triggers and rows.
 
 A state row of a sliding window is a row:
 
     _t       BIGINT   its time                 _p0 ..   partition keys of the window
-    _order   STRUCT   its place in arrival     _k0 ..   group keys
-    _trigger BOOLEAN  it starts a window       _x0 ..   arguments
+    _order   STRUCT   its order of arrival     _k0 ..   group keys
+    _trigger BOOLEAN  it has a window          _x0 ..   arguments
 
-Every window is as long as the reach (lookback and lookahead), so on a grid of that width it touches
-at most two buckets: triggers and rows meet by partition and bucket, and then by time.
+Every window is as long as the reach (lookback plus lookahead), so on a grid of that width it
+touches at most two buckets. Triggers and rows are joined by partition and bucket, then by time.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ BUCKET = "_bucket"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """The geometry of a sliding window: how far it looks from its trigger, and in which stream.
+    """The geometry of a sliding window: how far it reaches from its trigger, and its partition.
 
-    ``partition`` are the columns of its partition keys; times are microseconds, both ends in.
+    ``partition`` has the columns of the partition keys; times are microseconds, ends inclusive.
     """
 
     lookback_us: int
@@ -48,15 +48,15 @@ class Reach:
 
     @property
     def us(self) -> int:
-        """From the first to the last moment of a window."""
+        """The length of a window, from its first to its last microsecond."""
         return self.lookback_us + self.lookahead_us
 
     def span(self, first_us: int, last_us: int) -> tuple[int, int]:
-        """The first and the last moment of the windows of triggers between two moments."""
+        """The first and last time in the windows of triggers between two times."""
         return first_us - self.lookback_us, last_us + self.lookahead_us
 
     def window_columns(self, time: str, order: str) -> list[str]:
-        """The columns that make a window, of the time and the place of its trigger."""
+        """The columns of a window, computed from the time and order of its trigger."""
         partition = "".join(f"CAST({name} AS STRING), " for name in self.partition)
         return [
             f"{time} + {self.lookahead_us}L AS {END}",
@@ -66,7 +66,7 @@ class Reach:
         ]
 
     def bucket(self, time: str) -> str:
-        """The start of the bucket that holds a time."""
+        """The start of the bucket that contains a time."""
         return f"({time} - pmod({time}, {max(1, self.us)}L))"
 
     def buckets(self, start: str, end: str) -> str:
@@ -75,7 +75,7 @@ class Reach:
         return f"explode(sequence({self.bucket(start)}, {self.bucket(end)}, {width_us}L))"
 
     def same_partition(self, prefix: str) -> str:
-        """The condition that two rows are of one stream and one bucket.
+        """The condition that two rows have the same partition and bucket.
 
         The columns of one of them have a prefix.
         """
@@ -85,12 +85,12 @@ class Reach:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """The triggers whose windows go out.
+    """The triggers whose windows are emitted.
 
     Attributes:
         condition: Spark SQL over state rows.
-        first_us: the least of their times; None for a table, where it is not known.
-        last_us: the greatest, None likewise.
+        first_us: the least of their times; None for a batch query, where it is unknown.
+        last_us: the greatest of their times; None likewise.
     """
 
     condition: str
@@ -99,35 +99,35 @@ class Due:
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """The bounds of triggers of the state, which are known."""
+        """The bounds of triggers in the state, where they are known."""
         assert self.first_us is not None, "the state has bounds"
         assert self.last_us is not None, "the state has bounds"
         return self.first_us, self.last_us
 
 
-# What windows are shown to, one row for each, on their way.
+# Observes a frame with one row for each window.
 Watch: TypeAlias = Callable[["DataFrame"], "DataFrame"]
 
 
 class WindowCounter:
-    """Counts the windows that pass it while an action runs."""
+    """Counts windows while an action runs."""
 
     def watch(self, windows: DataFrame) -> DataFrame:
-        """Return the frame, watched; it has one row for each window."""
+        """Return the frame, observed; it has one row for each window."""
         watched, self._numbers = observed(windows, {"windows": "count(1)"})
         return watched
 
     def count(self) -> int:
-        """Return how many windows passed; asked after the action."""
+        """Return how many windows there were; called after the action."""
         return int(self._numbers()["windows"])
 
 
 class SlidingShape(Protocol):
-    """How the state of sliding windows is kept, and how windows come out of it."""
+    """The shape of the state of sliding windows, and how windows are computed from it."""
 
     @property
     def aggregated(self) -> bool:
-        """Whether a row of a batch's segment stands for many rows."""
+        """Whether a row in a batch's segment represents many rows."""
 
     def kept(self, placed: DataFrame) -> DataFrame:
         """Return what the state keeps of placed rows."""
@@ -143,12 +143,12 @@ class SlidingShape(Protocol):
         """Return one row for each due window and group."""
 
     def windows_of(self, rows: DataFrame, due: Due, watch: Watch) -> DataFrame:
-        """The same of rows at hand."""
+        """The same for rows that are not in the state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedRows:
-    """Rows are kept whole; a window is joined from them and aggregated, or shown as it is."""
+    """Rows are kept whole; a window's rows are joined, then aggregated or returned as they are."""
 
     reach: Reach
     aggregation: IngestRows
@@ -175,8 +175,8 @@ class JoinedRows:
     def windows(self, segments: list[Segment], due: Due, io: StateIO, watch: Watch) -> DataFrame:
         first_us, last_us = self.reach.span(*due.bounds)
         bounds = [f"{first_us}L", f"{last_us}L"]
-        # Of a merged segment only some pages are needed, which Parquet finds by plain constants:
-        # that is worth compiling the scan for every batch.
+        # Of a merged segment only some pages are needed. With literals Parquet can skip the others,
+        # which is worth compiling the scan for every batch.
         if all(segment.level == 0 for segment in segments):
             bounds = [by_reference(us, TIME) for us in (first_us, last_us)]
         rows = io.read(segments)
