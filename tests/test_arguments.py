@@ -198,9 +198,9 @@ def test_what_only_spark_can_tell_of_a_folder_is_told_in_a_line(spark, tmp_path)
     ready = tg.sql(SQL, clicks=stream, settings={"event_time_field": "ts"})
     good = {"sink": tmp_path / "out", "checkpoint": tmp_path / "checkpoint"}
     for name, path, what in (
-        ("sink", "nosuch://x/out", "sink='nosuch://x/out': Spark does not reach it: No FileSystem"),
-        ("late", "s3a://bucket/out", "late='s3a://bucket/out': Spark does not reach it: Class"),
-        ("checkpoint", "nosuch://x", "checkpoint='nosuch://x': Spark does not reach it"),
+        ("sink", "nosuch://x/out", "sink='nosuch://x/out': Spark cannot reach it: No FileSystem"),
+        ("late", "s3a://bucket/out", "late='s3a://bucket/out': Spark cannot reach it: Class"),
+        ("checkpoint", "nosuch://x", "checkpoint='nosuch://x': Spark cannot reach it"),
         ("checkpoint", "/proc/nowhere/x", "the query did not start: Mkdirs failed to create"),
     ):
         with pytest.raises(tg.TidegateError) as caught:

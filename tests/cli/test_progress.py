@@ -33,7 +33,7 @@ def test_progress_that_cannot_be_written_is_told_once_and_counts_on(
         progress.batch("q", report(batch_id))
     progress.note("still here")
     assert capsys.readouterr().err == (
-        "cannot show progress: No space left on device; the run goes on\nstill here\n"
+        "cannot show progress: No space left on device; the run continues\nstill here\n"
     )
     assert progress.totals["q"].rows_in == 6
 
@@ -67,5 +67,5 @@ with progress_for() as progress:
     process.stderr.close()
     assert (process.wait(timeout=60), told) == (
         0,
-        "cannot show progress: Broken pipe; the run goes on\n",
+        "cannot show progress: Broken pipe; the run continues\n",
     )

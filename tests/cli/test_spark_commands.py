@@ -111,7 +111,7 @@ def test_a_stopped_run_ends_cleanly_and_a_drained_one_resumes_it(folder):
     assert process.stderr is not None
     errors = process.stderr.read()
     assert process.wait(timeout=120) == 0
-    assert without_java_options(errors) == ["cannot show progress: Broken pipe; the run goes on"]
+    assert without_java_options(errors) == ["cannot show progress: Broken pipe; the run continues"]
     first = next(line for line in shown if "batch 0" in line)
     assert "counts  batch 0  rows 3  " in first
     assert first.endswith("watermark 2026-01-01T10:00:12Z  closed 1  out 1  late 0  errors 0\n")

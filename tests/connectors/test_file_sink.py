@@ -110,7 +110,7 @@ def test_a_side_sink_that_cannot_hold_the_records_is_refused_at_the_start(stream
     with pytest.raises(ConfigError, match="errors: format csv cannot hold the records"):
         query.start(sink=MemorySink(), errors=flat, checkpoint=tmp_path / "c")
     one = MemorySink()
-    with pytest.raises(ConfigError, match="sink and late are one MemorySink"):
+    with pytest.raises(ConfigError, match="sink and late are the same MemorySink"):
         query.start(sink=one, late=one, checkpoint=tmp_path / "c")
     assert not (tmp_path / "c").exists()
 

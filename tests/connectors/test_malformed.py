@@ -126,10 +126,10 @@ def test_inputs_of_one_name_are_read_together(ask):
 
 def test_inputs_with_other_columns_are_refused_with_both_names(ask, tmp_path):
     result = ask("--input", "@a.csv", "--input", "@b.csv", a_csv=HEAD, b_csv="ts,m\n")
-    both = f"{tmp_path}/a.csv and {tmp_path}/b.csv have other columns"
+    both = f"{tmp_path}/a.csv and {tmp_path}/b.csv have different columns"
     assert (result.exit_code, result.stderr.partition("\n")[0]) == (
         1,
-        f"{both}: m and n are in one of them only",
+        f"{both}: m and n are only in one of them",
     )
     result = ask("--input", "@a.csv", "--input", "@b.csv", b_csv=HEAD.replace(",1", ",x"))
     assert f"{both}: n is INT in the first and STRING in the second" in result.stderr

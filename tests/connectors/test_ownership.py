@@ -74,7 +74,7 @@ def test_results_of_nobody_are_neither_replaced_nor_deleted_by_a_new_checkpoint(
         lambda: check_owner(folder, "out", None),
         lambda: take(folder, "out", MINE, None),
     ):
-        with pytest.raises(ConfigError, match="out holds results that this checkpoint has not"):
+        with pytest.raises(ConfigError, match="out holds results that this checkpoint did not"):
             refuse()
     assert names(tmp_path) == ["emit_epoch=0", "emit_epoch=1"]
 
@@ -87,7 +87,7 @@ def test_results_of_nobody_are_taken_by_a_checkpoint_that_has_epochs(tmp_path):
 
 def test_results_of_nobody_beyond_the_newest_epoch_are_refused_and_stay(tmp_path):
     epochs(tmp_path, 0, 1, 2)
-    with pytest.raises(ConfigError, match="out holds results that this checkpoint has not"):
+    with pytest.raises(ConfigError, match="out holds results that this checkpoint did not"):
         take(LocalFolder(tmp_path), "out", MINE, 1)
     assert names(tmp_path) == ["emit_epoch=0", "emit_epoch=1", "emit_epoch=2"]
 

@@ -1,1 +1,1 @@
-"""The Python API: ``sql``, ``Query`` and what they are given."""
+"""The Python API: ``sql``, ``Query`` and their arguments."""

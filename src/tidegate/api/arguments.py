@@ -1,7 +1,7 @@
 """Checks of the arguments of public calls, made before anything starts or is written.
 
-Each function returns what its argument means, or raises a ``ConfigError`` that names the argument,
-the value and the mend.
+Each function returns the checked argument, or raises a ``ConfigError`` that names the argument, the
+value and how to fix it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MEND_CHECKPOINT = (
     'checkpoint="checkpoint/flights".'
 )
 _MEND_FRAMES = 'Write e.g. clicks=spark.readStream..., or a schema: clicks="ts TIMESTAMP, v INT".'
-# An interval as Spark spells it, which a trigger may be too.
+# An interval in Spark's notation, which is also allowed for a trigger.
 _SPARK_INTERVAL = re.compile(
     r"\s*(\d+\s+(micro|milli)?(second|minute|hour|day|week)s?\s*)+", re.IGNORECASE
 )
@@ -61,7 +61,7 @@ def flag(value: object, name: str) -> bool:
 
 
 def one_of(value: object, name: str, words: Iterable[str]) -> None:
-    """Refuse an argument that is none of some words."""
+    """Refuse an argument that is not one of the given words."""
     known = tuple(words)
     if value not in known:
         choices = " or ".join(f'{name}="{word}"' for word in known)
@@ -83,7 +83,7 @@ def settings_of(value: object) -> Settings:
 
 
 def session(value: object) -> SparkSession | None:
-    """Return the session that a user gave, if any."""
+    """Return the session that the user gave, if any."""
     if value is None:
         return None
     from pyspark.sql import SparkSession
@@ -117,7 +117,7 @@ def each_once(*groups: Iterable[str]) -> None:
 
 
 def tables_of(value: Mapping[str, object], known: Iterable[str]) -> dict[str, DataFrame]:
-    """Return the tables given to ``batch``; each has a name that the statement knows."""
+    """Return the tables given to ``batch``; the statement must know each name."""
     names = tuple(known)
     for name in value:
         if name not in names:
@@ -127,7 +127,7 @@ def tables_of(value: Mapping[str, object], known: Iterable[str]) -> dict[str, Da
 
 
 def frame(name: str, value: object) -> DataFrame:
-    """Return an argument that must be a DataFrame of Spark."""
+    """Return an argument that must be a Spark DataFrame."""
     mend = f"Write {name}=spark.read..., or {name}=spark.createDataFrame(..)."
     if value is None or isinstance(value, str):
         raise ConfigError(f"{name} is {shown(value)}, it must be a DataFrame of Spark\n\n{mend}")
@@ -140,7 +140,7 @@ def frame(name: str, value: object) -> DataFrame:
 
 
 def sink(value: Any, name: str, *, local: bool = True) -> Sink:  # noqa: ANN401 - whatever is given
-    """Return the sink that a user gave; ``local`` says that plain paths are on this machine."""
+    """Return the sink that a user gave; ``local``: paths without a scheme are on this machine."""
     if value is None:
         raise ConfigError(f"{name} is missing\n\n{SINK_MEND}")
     if isinstance(value, (str, PathLike)):
@@ -159,7 +159,7 @@ def sink(value: Any, name: str, *, local: bool = True) -> Sink:  # noqa: ANN401 
 
 
 def checkpoint(value: StrPath | None, *, local: bool = True) -> str:
-    """Return the folder of a checkpoint; ``local`` says that plain paths are on this machine."""
+    """Return the checkpoint folder; ``local``: paths without a scheme are on this machine."""
     folder = path_text(value, "checkpoint", _MEND_CHECKPOINT)
     _check_folder(folder, "checkpoint", local=local)
     return folder
@@ -192,7 +192,7 @@ def query_name(value: object) -> str | None:
 
 
 def function(value: Function | None, name: str, takes: str) -> Function | None:
-    """Return a function that can be called with the arguments ``takes``, or None.
+    """Return a function that can be called with the parameters ``takes``, or None.
 
     Args:
         value: what the user gave.
@@ -208,15 +208,15 @@ def function(value: Function | None, name: str, takes: str) -> Function | None:
         inspect.signature(value).bind(*takes.split(", "))
     except TypeError:
         raise ConfigError(
-            f"{name} is called with ({takes}), and {shown(value)} does not take that\n\n{mend}"
+            f"{name} is called with ({takes}), but {shown(value)} does not take these\n\n{mend}"
         ) from None
     except ValueError:
-        pass  # a function written in C does not tell
+        pass  # the signature of a C function is unknown
     return value
 
 
 def shown(value: object) -> str:
-    """Return a value for a message: as it is written where that is short, else its type."""
+    """Return a value for a message: its repr if that is short, else its type."""
     if value is None or isinstance(value, (str, int, float, bytes)):
         return f"{value!r:.60}"
     if isinstance(value, type):
@@ -239,7 +239,7 @@ def _by_name(value: object, name: str) -> Mapping[str, Any]:
             f'Write e.g. {name}={{"clicks": spark.readStream...}}.'
         )
     for key in value:
-        text(key, f"the name {key!r} in {name}", "A name is the one that the statement uses.")
+        text(key, f"the name {key!r} in {name}", "Use the name from the statement.")
     return value
 
 
@@ -260,13 +260,13 @@ def _stream(name: str, value: object) -> DataFrame | str:
 def _refuse_connect(value: object, name: str) -> None:
     if type(value).__module__.startswith("pyspark.sql.connect"):
         raise ConfigError(
-            f"{name} is of Spark Connect, and Tidegate runs in the driver\n\n"
+            f"{name} is from Spark Connect, but Tidegate runs in the driver\n\n"
             "Use a session that is not remote, e.g. tidegate.local_session()."
         )
 
 
 def _check_folder(path: str, name: str, *, local: bool) -> None:
-    """Refuse a folder that cannot be made or written, as far as that can be told from here."""
+    """Refuse a folder that cannot be created or written, as far as that can be checked here."""
     folder = local_path(path) if local or scheme_of(path) else None
     wrong = misspelt_scheme(path) if folder is None else obstacle(folder)
     if wrong is not None:
@@ -275,7 +275,7 @@ def _check_folder(path: str, name: str, *, local: bool) -> None:
 
 
 def check_reachable(session: SparkSession, places: Mapping[str, Sink | str]) -> None:
-    """Refuse a folder of which Spark has no file system; sinks that are no folders pass."""
+    """Refuse a folder for which Spark has no file system; sinks other than folders are accepted."""
     for name, place in places.items():
         path = str(place.path) if isinstance(place, FileSink) else place
         if not isinstance(path, str) or scheme_of(path) in (None, "file"):
@@ -283,7 +283,7 @@ def check_reachable(session: SparkSession, places: Mapping[str, Sink | str]) -> 
         reason = unreachable(session, path)
         if reason is not None:
             raise ConfigError(
-                f"{name}={path!r}: Spark does not reach it: {reason}\n\n"
-                "Correct the scheme, or start Spark with the package that brings its file system "
+                f"{name}={path!r}: Spark cannot reach it: {reason}\n\n"
+                "Correct the scheme, or start Spark with the package that provides its file system "
                 "(spark.jars.packages)."
             )

@@ -1,4 +1,4 @@
-"""What a user gives for the names of a statement: DataFrames, or schemas of streams."""
+"""The inputs that a user gives for the names in a statement: DataFrames, or schemas of streams."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Given:
         tables: Mapping[str, DataFrame],
         named: Mapping[str, DataFrame | str],
     ) -> Given:
-        """Return what is given, with ``named`` ones sorted into streams and tables."""
+        """Return all inputs, with ``named`` ones sorted into streams and tables."""
         each_once(streams, tables, named)
         streaming = {n: v for n, v in named.items() if isinstance(v, str) or v.isStreaming}
         static: dict[str, Any] = {n: v for n, v in named.items() if n not in streaming}
         if not streams and not streaming:
-            # Only tables: the statement is for batch(), and its FROM is taken as the stream.
+            # Only tables: the statement is for batch(), and the one in FROM stands for the stream.
             streaming, static = static, {}
         return cls(streams={**streams, **streaming}, tables={**tables, **static})
 
@@ -57,7 +57,7 @@ class Given:
         ]
 
     def frames(self) -> dict[str, DataFrame]:
-        """Return the DataFrames by name, without streams of which only the schema is known."""
+        """Return the DataFrames by name, without streams given by a schema."""
         streams = {n: v for n, v in self.streams.items() if not isinstance(v, str)}
         return {**streams, **self.tables}
 
@@ -84,7 +84,7 @@ class Given:
 
 
 def frame_of_ddl(spark: SparkSession, name: str, ddl: str) -> DataFrame:
-    """Return a frame without rows of the schema of a stream or table.
+    """Return a frame without rows, with the schema of a stream or table.
 
     Raises:
         ConfigError: Spark refuses it.

@@ -1,7 +1,7 @@
-"""The Python API: ``sql`` makes a ``Query`` of a statement.
+"""The Python API: ``sql`` makes a ``Query`` from a statement.
 
-A query explains itself, runs as a stream, or runs over a table. This is the place where the
-statement, the plan, the engine and the sinks meet.
+A query can be explained, run as a stream, or run over a table. Here the statement, the plan, the
+engine and the sinks come together.
 """
 
 from __future__ import annotations
@@ -63,18 +63,16 @@ def sql(  # noqa: PLR0913 - the public call; all but the statement are options b
     Args:
         text: the statement.
         settings: settings of a transform, e.g. ``{"watermark_lag": "5s"}``.
-        streams: streaming DataFrames by the name that the statement uses; a DDL schema (text) is
-            enough to explain, for ``batch`` and for a stepper.
+        streams: streaming DataFrames by their name in the statement; a DDL schema (text) is enough
+            for ``explain``, ``batch`` and a stepper.
         tables: static DataFrames to join.
         spark: the session, needed when no DataFrame is given.
-        origin: where the statement stands, for messages.
-        named: streams and tables by name: a static DataFrame is a table if there is a stream beside
-            it.
+        origin: the name of the statement in messages.
+        named: streams and tables by name; a static DataFrame is a table if a stream is also given.
 
     Raises:
-        QueryError: the statement is refused, by us or, where DataFrames are given, by the types
-            that Spark's analyzer finds.
-        ConfigError: a setting is refused.
+        QueryError: the statement is wrong; if DataFrames are given, types are checked too.
+        ConfigError: an argument or a setting is wrong.
     """
     text, typed = arguments.statement_text(text), arguments.settings_of(settings)
     spark = arguments.session(spark)
@@ -95,7 +93,7 @@ def sql(  # noqa: PLR0913 - the public call; all but the statement are options b
 
 
 class Query:
-    """A planned statement. Nothing has started yet; ``explain`` needs no Spark."""
+    """A planned statement that has not been started; ``explain`` needs no Spark."""
 
     def __init__(
         self,
@@ -127,15 +125,15 @@ class Query:
         return make(self.logical, self.physical)
 
     def check_types(self, frames: Mapping[str, DataFrame] | None = None) -> None:
-        """Ask Spark's analyzer whether the types of every expression are right; nothing runs.
+        """Check the types of every expression with Spark's analyzer; nothing runs.
 
         Args:
-            frames: the stream and the tables by the names of the statement, asked for their
-                columns; those given to ``sql`` without it, a schema as a frame without rows.
+            frames: the stream and the tables by their names in the statement, of which only the
+                columns are used; by default those given to ``sql``.
 
         Raises:
-            QueryError: they are not, with the smallest expression that is wrong.
-            ConfigError: the setting ``event_time_field`` names what is no time.
+            QueryError: a type is wrong; names the smallest expression that is.
+            ConfigError: the setting ``event_time_field`` names a column that is not a time.
         """
         given = self._frames_by_name(arguments.tables(frames, "frames"))
         spark = next(iter(given.values())).sparkSession
@@ -144,10 +142,10 @@ class Query:
             raise found
 
     def _typed(self, frames: Mapping[str, DataFrame]) -> Query:
-        """Return the query planned with the types of the columns of FROM, which Spark tells.
+        """Return the query, planned again with the column types of FROM that Spark finds.
 
         Args:
-            frames: the stream and the tables by the names of the statement.
+            frames: the stream and the tables by their names in the statement.
         """
         if not self.compiled.lacks_types:
             return self
@@ -160,7 +158,7 @@ class Query:
 
     @cached_property
     def schema(self) -> StructType:
-        """The columns of every emission, in order: name and type.
+        """The columns of the results, in order: names and types.
 
         Raises:
             QueryError: Spark's analyzer refuses an expression.
@@ -188,19 +186,19 @@ class Query:
 
         Args:
             sink: where results go: a sink, a function of (frame, epoch), a folder for Parquet, or
-                ``console``. It is needed.
-            checkpoint: the folder of Spark's progress and of the state; a restart goes on from it.
-                It is needed.
+                ``console``. Required.
+            checkpoint: the folder of Spark's progress and of the state; a restart continues from
+                it. Required.
             late: where late rows go; without it they are counted.
             errors: where rows with an error go; without it they are counted.
-            trigger: the interval of batches, e.g. ``1s``; as fast as possible without.
-            once: read what is there, then end.
+            trigger: the interval of batches, e.g. ``1s``; by default they follow at once.
+            once: process the available input, then end.
             name: the name of the query in Spark.
             on_batch: called with a ``BatchReport`` after each batch.
 
         Raises:
-            ConfigError: an argument is missing or wrong, or the stream is no streaming DataFrame.
-                Nothing has been written then.
+            ConfigError: an argument is missing or wrong, or the stream is not a streaming
+                DataFrame. Nothing has been written.
             QueryError: Spark's analyzer refuses an expression.
             StateError: the checkpoint holds the state of another query.
             ExecutionError: the engine does not run this plan yet.
@@ -226,8 +224,8 @@ class Query:
         stream = self.given.streams.get(self.physical.prepare.source.name)
         if stream is None or isinstance(stream, str) or not stream.isStreaming:
             raise ConfigError(
-                f"{self.physical.prepare.source.name} is not a streaming DataFrame\n\nGive one of "
-                "spark.readStream to tidegate.sql(..), or use query.batch(..) for a table."
+                f"{self.physical.prepare.source.name} is not a streaming DataFrame\n\nGive "
+                "tidegate.sql(..) one from spark.readStream, or use query.batch(..) for a table."
             )
         sinks = checked_targets(sinks, launch.checkpoint, self.given.frames(), stream.sparkSession)
         sinks = handed_over(sinks, self.spark)
@@ -240,26 +238,26 @@ class Query:
         return Run(job, in_session(rows, self.spark), launch)
 
     def batch(self, **frames: DataFrame) -> DataFrame:
-        """Return the final answers over tables: what the stream gives once every window has closed.
+        """Return the final results over tables: what a stream returns once all windows have closed.
 
-        Rows and results that fail are left out; ``batch_errors`` has them.
+        Rows and results that fail are left out; ``batch_errors`` returns them.
 
         Args:
-            frames: static DataFrames by the names of the statement; those given to ``sql`` are used
-                for the rest.
+            frames: static DataFrames by their names in the statement; by default those given to
+                ``sql``.
 
         Raises:
             ConfigError: the stream is missing or is not static.
             QueryError: Spark's analyzer refuses an expression.
-            ExecutionError: the engine does not run this plan yet, or it is in processing time.
+            ExecutionError: the engine does not run this plan yet, or it uses processing time.
         """
         return in_session(final_results(*self._over_tables(frames)), self.spark)
 
     def batch_errors(self, **frames: DataFrame) -> DataFrame:
         """Return one record for each row and result that ``batch`` over the same tables leaves out.
 
-        Records are those of side output, with the reason, the part that failed and the original
-        row. With another ``error_policy`` than ``side_output`` only rows without a usable event
+        The records are those of side output, with the reason, the expression that failed and the
+        original row. Unless ``error_policy`` is ``side_output``, only rows without a usable event
         time are left out.
 
         Args:
@@ -296,7 +294,7 @@ class Query:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is legal in the query and yet is likely a mistake; ``start`` logs it."""
+        """Warnings about what is legal in the query but likely a mistake; ``start`` logs them."""
         return warnings(self.compiled.logical)
 
     def _warn(self) -> None:
@@ -329,7 +327,7 @@ class Query:
 
     @contextmanager
     def _refusing(self, frames: Mapping[str, DataFrame]) -> Iterator[None]:
-        """Tell what Spark's analyzer refuses at its place in the statement."""
+        """Report errors of Spark's analyzer at their place in the statement."""
         from pyspark.errors import AnalysisException
 
         try:
@@ -340,7 +338,7 @@ class Query:
             raise refusal(self.compiled, given, self._session) or self._refused(error) from error
 
     def _refused(self, error: PySparkException) -> QueryError:
-        """Return what Spark refuses of a statement that is no expression of the user's."""
+        """Return the error for what Spark refuses outside of the user's expressions."""
         statement = self.compiled.statement
         what, mend = in_words("the statement", failure_of(error))
         return QueryError(
@@ -352,12 +350,12 @@ class Query:
         )
 
     def _needed(self, frames: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
-        """The frames that the statement names."""
+        """The frames that the statement reads."""
         needed = {relation.name for relation in self.physical.prepare.relations}
         return self._own({name: frame for name, frame in frames.items() if name in needed})
 
     def _frames_by_name(self, frames: Mapping[str, DataFrame] | None) -> dict[str, DataFrame]:
-        """The frames by name; a stream of which only the schema is known has no rows."""
+        """The frames by name; a stream given by a schema has no rows."""
         given = {**self.given.frames(), **(frames or {})}
         missing = [name for name in self.given.streams if name not in given]
         empty = self.given.empty(self._session) if missing else {}
@@ -370,7 +368,7 @@ class Query:
 
     @property
     def _session(self) -> SparkSession:
-        """A session of our own, where the user's settings cannot change what a statement means."""
+        """A private session, in which the user's settings cannot change what a statement means."""
         return self._mirror.current()
 
     @cached_property

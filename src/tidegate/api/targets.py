@@ -1,4 +1,4 @@
-"""Where a query that starts writes to: what its sinks can take, whose they are, what they meet."""
+"""Checks of the targets of a query that starts: formats, owners, and folders that overlap."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def checked_targets(
     inputs: Mapping[str, DataFrame],
     spark: SparkSession,
 ) -> dict[str, Sink]:
-    """Return the sinks of a query, ready to be owned by its checkpoint; nothing is written.
+    """Return the sinks of a query, checked and given its checkpoint; nothing is written.
 
     Args:
-        sinks: by the argument of ``Query.start``; ``sink`` takes the results.
+        sinks: by their argument in ``Query.start``; ``sink`` takes the results.
         checkpoint: the folder of the checkpoint.
         inputs: the stream and the tables, by name.
         spark: the session.
 
     Raises:
-        ConfigError: two folders meet that must not, a sink cannot take side output, or a folder
+        ConfigError: two folders overlap that must not, a sink cannot take side output, or a folder
             belongs to another checkpoint.
     """
     _refuse_flat(sinks)
@@ -46,11 +46,11 @@ def checked_targets(
     _refuse_meeting(sinks, checkpoint, inputs)
     files = HadoopFiles(spark, f"{checkpoint.rstrip('/')}/tidegate")
     checkpoint_id = claimed_id(files)
-    # A checkpoint with state and no claim gets its id, and takes its folders, when it starts.
+    # A checkpoint with state but no claim gets its id, and becomes the owner, at the start.
     is_known = checkpoint_id is not None or not numbers(files, "manifests")
     owned: dict[str, Sink] = {}
     for argument, sink in sinks.items():
-        # Equal sinks become one, since kinds of side output that share a sink are written at once.
+        # Equal sinks become one object: kinds that share a sink are written at once.
         same = next((each for each in owned.values() if each == sink), None)
         if same is None and isinstance(sink, FileSink):
             if is_known:
@@ -65,18 +65,18 @@ def _refuse_flat(sinks: Mapping[str, Sink]) -> None:
         if argument != "sink" and isinstance(sink, FileSink) and not sink.nested:
             raise ConfigError(
                 f"{argument}: format {sink.format} cannot hold the records of side output\n\n"
-                'They have structs, such as the original row: write "json", "parquet" or "orc".'
+                'They contain structs, e.g. the original row: use "json", "parquet" or "orc".'
             )
 
 
 def _refuse_shared(sinks: Mapping[str, Sink]) -> None:
-    """Refuse one memory for results and side output: one would replace the other."""
+    """Refuse one MemorySink for results and side output: one would replace the other."""
     results = sinks["sink"]
     for argument, sink in sinks.items():
         if argument != "sink" and sink is results and isinstance(sink, MemorySink):
             raise ConfigError(
-                f"sink and {argument} are one MemorySink\n\n"
-                "Give each its own: results and side output have other columns."
+                f"sink and {argument} are the same MemorySink\n\n"
+                "Give each its own: results and side output have different columns."
             )
 
 

@@ -39,7 +39,7 @@ class Tidegate(click.Group):
             raise
         except Exception as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
-                raise  # the reader of our output is gone, which click handles
+                raise  # the reader of our output is gone; click handles that
             if ctx.params.get("verbose"):
                 traceback.print_exception(error)
             click.echo(_message(error), err=True)
@@ -47,7 +47,7 @@ class Tidegate(click.Group):
 
 
 def _message(error: Exception) -> str:
-    """Return what a user is told of an error."""
+    """Return the message for an error."""
     if isinstance(error, TidegateError):
         return str(error)
     from tidegate.spark.failures import is_of_spark, reason_of
@@ -62,7 +62,7 @@ def _message(error: Exception) -> str:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the logs of Spark and of its connection to Python away; errors are told in a line."""
+    """Silence the logs of Spark and py4j; errors are reported in one line."""
     log, before = logging.getLogger("py4j"), os.environ.get(LOG_LEVEL)
     level = log.level
     log.setLevel(logging.CRITICAL + 1)

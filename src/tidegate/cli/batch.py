@@ -1,4 +1,4 @@
-"""Running one statement over files."""
+"""Runs one statement over files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-# Types that widen to one another without loss of a row.
+# Types that Spark can widen to one another without losing rows.
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double")
 
 
@@ -46,7 +46,7 @@ class Batch:
 
 
 def run_batch(batch: Batch, *, output: str, most_rows: int) -> None:
-    """Run the statement and print the answers.
+    """Run the statement and print the results.
 
     Raises:
         TidegateError: the statement, a setting or a file is wrong.
@@ -55,7 +55,7 @@ def run_batch(batch: Batch, *, output: str, most_rows: int) -> None:
     names = list(dict.fromkeys(stream.sql for stream in parse(batch.statement).streams))
     if not names:
         raise ConfigError(
-            "the statement reads no stream or table\n\nName one in FROM, and its files by --input."
+            "the statement reads no stream or table\n\nName one in FROM, and its files in --input."
         )
     sources = _sources(batch, names)
     for source in (source for inputs in sources.values() for source in inputs):
@@ -145,7 +145,7 @@ def _read(spark: SparkSession, inputs: list[SourceConfig], policy: ErrorPolicy) 
     """Return the rows of all inputs of one name.
 
     Raises:
-        ConfigError: an input cannot be read, or two have other columns.
+        ConfigError: an input cannot be read, or two have different columns.
     """
     frames = [read_table(spark, source, policy) for source in inputs]
     for source, frame in zip(inputs[1:], frames[1:], strict=True):
@@ -160,17 +160,17 @@ def _refuse_other_columns(
         {name.lower(): kind for name, kind in frame.dtypes if name != MALFORMED}
         for frame in (mine, other)
     )
-    both = f"{first.path} and {second.path} have other columns"
+    both = f"{first.path} and {second.path} have different columns"
     if here.keys() != there.keys():
         only = sorted(here.keys() ^ there.keys())
         raise ConfigError(
-            f"{both}: {listed(only)} {'is' if len(only) == 1 else 'are'} in one of them only\n\n"
-            "Give inputs of one name the same columns."
+            f"{both}: {listed(only)} {'is' if len(only) == 1 else 'are'} only in one of them\n\n"
+            "Inputs of the same name must have the same columns."
         )
     for name, kind in here.items():
         kinds = {kind, there[name]}
         if len(kinds) > 1 and not kinds <= set(_NUMBERS):
             raise ConfigError(
                 f"{both}: {name} is {kind.upper()} in the first and {there[name].upper()} in the "
-                'second\n\nSay what it is: --schema "ts TIMESTAMP, .."'
+                'second\n\nGive the type: --schema "ts TIMESTAMP, .."'
             )

@@ -1,6 +1,6 @@
 """``tidegate check`` and ``tidegate explain``: answers in under a second, without Spark.
 
-``check --spark`` starts it, to ask for types too.
+``check --spark`` starts Spark to check types too.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def explain(
     """Explain how the statements of a pipeline FILE, an SQL file or a statement run."""
     plans = _planned(file, sql, schemas, settings)
     if as_json:
-        # One statement is one object, so that a script need not know how many there could be.
+        # A single statement prints an object instead of a list, so scripts need not unwrap it.
         answer = [planned.json() for planned in plans]
         click.echo(json.dumps(answer if len(answer) > 1 else answer[0], indent=2))
         return
@@ -99,7 +99,7 @@ def explain(
 def _planned(
     file: Path | None, sql: str | None, schemas: tuple[str, ...], settings: tuple[str, ...]
 ) -> list[Planned]:
-    """Return the plans, with warnings printed; when one fails, print all that is wrong and end."""
+    """Return the plans and print warnings; if one fails, print all errors and exit."""
     plans, errors = _plans(file, sql, schemas, settings)
     _end_with(errors)
     _print_warnings(plans)
@@ -115,7 +115,7 @@ def _print_warnings(plans: list[Planned]) -> None:
 def _plans(
     file: Path | None, sql: str | None, schemas: tuple[str, ...], settings: tuple[str, ...]
 ) -> tuple[list[Planned], list[str]]:
-    """Return the plans, and what is wrong with the statements that have none."""
+    """Return the plans, and the errors of the statements that have none."""
     from tidegate.cli.planning import Asked, plan_asked
 
     plans, errors = [], []
@@ -128,7 +128,7 @@ def _plans(
 
 
 def _end_with(errors: list[str]) -> None:
-    """Print what is wrong, if something is, and end."""
+    """Print the errors and exit, if there are any."""
     if errors:
         click.echo("\n\n".join(errors), err=True)
         sys.exit(1)

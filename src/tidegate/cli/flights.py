@@ -34,7 +34,7 @@ CLOSED = """
 
 
 def run_demo() -> None:
-    """Stream the flights file by file, print the plan, the progress, and what came out."""
+    """Stream the flights file by file; print the plan, the progress and the results."""
     scratch = Path(tempfile.mkdtemp(prefix="tidegate-demo-"))
     config = load_config(copy_example(scratch) / "pipeline.toml")
     transform = config.transforms[TRANSFORM]
@@ -50,13 +50,13 @@ def run_demo() -> None:
 def copy_example(scratch: Path) -> Path:
     """Copy the example into ``scratch`` and return the copy.
 
-    Spark takes the files of a folder in the order of their modification times, and a checkout or
-    an installation gives all of them about the same: the copies get theirs in the order of names.
+    Spark reads the files of a folder in the order of their modification times, which are about
+    equal in a checkout or installation. So the copies get times in the order of their names.
     """
     example = next((folder for folder in FOLDERS if (folder / "pipeline.toml").exists()), None)
     if example is None:
         raise ConfigError(
-            f"the demo's flights are not at {FOLDERS[0]}\n\n"
+            f"the demo's data is missing from {FOLDERS[0]}\n\n"
             "Install Tidegate again, or run the demo in a checkout: make demo."
         )
     copy = scratch / "flights"

@@ -1,10 +1,10 @@
-"""The format of a file, by its name."""
+"""Finds the format of a file from its name."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-# The format of a file by the extension of its name; compressed files have another one after it.
+# Formats by file extension; compressed files have another extension after it.
 ENDINGS = {
     ".csv": "csv",
     ".json": "json",

@@ -1,4 +1,4 @@
-"""Running a pipeline file: a streaming query for each transform, watched until they end."""
+"""Runs a pipeline file: a streaming query for each transform, watched until all have ended."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def run_pipeline(
 
 @contextmanager
 def _ends_all(runs: list[Run]) -> Iterator[None]:
-    """When one query fails, stop the others too; they keep their state, and the error goes on."""
+    """If one query fails, stop the others, which keep their state, and raise the error."""
     try:
         yield
     except BaseException:

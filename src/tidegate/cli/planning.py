@@ -33,11 +33,11 @@ class Planned:
     compiled: Compiled
 
     def text(self) -> str:
-        """Return EXPLAIN for a person to read."""
+        """Return EXPLAIN as text for people."""
         return explain_text(self.compiled.logical, self.compiled.physical)
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what is likely a mistake in the statement."""
+        """Return warnings about likely mistakes in the statement."""
         return warnings(self.compiled.logical)
 
     def json(self) -> dict[str, object]:
@@ -95,7 +95,7 @@ def plan_transform(config: PipelineConfig, transform: TransformConfig) -> Planne
     """Return the plan of a transform.
 
     Raises:
-        TidegateError: what is wrong with it, with its place in the pipeline file.
+        TidegateError: the transform is wrong; the message has the place in the pipeline file.
     """
     relations = [source.relation for source in config.sources.values()]
     try:
@@ -110,7 +110,7 @@ def plan_transform(config: PipelineConfig, transform: TransformConfig) -> Planne
 def in_file(
     error: TidegateError, config: PipelineConfig, transform: TransformConfig
 ) -> TidegateError:
-    """Return an error of a transform with its line in the pipeline file, where it has one."""
+    """Return an error of a transform with its line in the pipeline file, if it has one."""
     if isinstance(error, QueryError) and error.sql == transform.sql:
         if transform.sql_offset is None:
             return error
@@ -133,7 +133,7 @@ def in_file(
 
 
 def unready(plans: Iterable[Planned], file: Path | None) -> Iterator[TidegateError]:
-    """Yield what ``run`` would refuse of statements that can be planned, without Spark."""
+    """Yield the errors for which ``run`` would refuse planned statements, without Spark."""
     config = None
     if file is not None and file.suffix != ".sql":
         from tidegate.config import check_places, load_config
@@ -165,7 +165,7 @@ def at_source(error: ConfigError, config: PipelineConfig, source: SourceConfig) 
     section = "sources" if source.streaming else "tables"
     message = str(error).removeprefix(f"{section}.{source.name}: ")
     what, _, mend = message.partition("\n\n")
-    # The key that the message is about; without one it is the whole section.
+    # Find the key that the message is about; if there is none, use the section.
     key = ""
     if what.startswith("path = ") or mend.startswith("Correct the path"):
         key = "path"
@@ -184,12 +184,12 @@ def read_statement(file: Path | None) -> tuple[str, str]:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
             f"{file}: the file cannot be read: {why_unreadable(error)}\n\n"
-            "Name a file with one statement in it."
+            "Give a file that contains one statement."
         ) from None
 
 
 def settings_from_words(words: Iterable[str]) -> Settings:
-    """Return the settings of ``--set KEY=VALUE``; the value is TOML, or else text."""
+    """Return the settings of ``--set KEY=VALUE``; the value is TOML if it parses, else text."""
     values: dict[str, object] = {}
     for word in words:
         key, equals, text = word.partition("=")
@@ -207,7 +207,7 @@ def settings_from_words(words: Iterable[str]) -> Settings:
 
 
 def relations_from_words(words: Iterable[str], names: list[str]) -> list[Relation]:
-    """Return the relations that a statement names, with the columns of ``--schema [NAME=]DDL``.
+    """Return the relations that a statement reads, with the columns of ``--schema [NAME=]DDL``.
 
     The first name in FROM is the stream, the others are static tables.
     """
@@ -231,7 +231,7 @@ def relations_from_words(words: Iterable[str], names: list[str]) -> list[Relatio
 
 
 def named(word: str, names: list[str]) -> tuple[str, str]:
-    """Split ``NAME=VALUE``; without a name the first of ``names`` is meant."""
+    """Split ``NAME=VALUE``; without a name it is for the first of ``names``."""
     match = re.match(r"\s*(\w+)\s*=\s*(.*)", word, re.DOTALL)
     if match:
         return match[1], match[2]

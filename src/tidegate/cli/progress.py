@@ -72,7 +72,7 @@ class Totals:
 
 @contextmanager
 def progress_for() -> Iterator[Progress]:
-    """Yield a live table if the standard output is a terminal, else plain lines."""
+    """Yield a live table if standard output is a terminal, else plain lines."""
     try:
         if sys.stdout.isatty():
             with LiveProgress() as live:
@@ -84,9 +84,9 @@ def progress_for() -> Iterator[Progress]:
 
 
 class Unfailing:
-    """Shows progress as another does, and goes on where that cannot write.
+    """Wraps another ``Progress`` and ignores its failures to write.
 
-    What reads the output may be gone, and a disk may be full: neither ends a pipeline.
+    The reader of the output may be gone, or the disk full; neither must end a pipeline.
     """
 
     def __init__(self, progress: Progress) -> None:
@@ -109,16 +109,16 @@ class Unfailing:
     def _show(self, show: Callable[[], None]) -> None:
         try:
             show()
-        except (OSError, ValueError) as error:  # a file that is closed is a ValueError
+        except (OSError, ValueError) as error:  # writing to a closed file raises a ValueError
             if not self._failed:
                 self._failed = True
                 with suppress(OSError, ValueError):
                     reason = getattr(error, "strerror", None) or error
-                    click.echo(f"cannot show progress: {reason}; the run goes on", err=True)
+                    click.echo(f"cannot show progress: {reason}; the run continues", err=True)
 
 
 def _let_go_of_closed_output() -> None:
-    """Drop what cannot be written, or Python would fail on it when the process ends."""
+    """Discard buffered output that cannot be written, or Python would fail when it exits."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -149,7 +149,7 @@ class LineProgress:
 
 
 class LiveProgress:
-    """A table with a row for each query, drawn anew after each batch."""
+    """A table with a row for each query, redrawn after each batch."""
 
     totals: dict[str, Totals]
 

@@ -1,4 +1,4 @@
-"""``tidegate sql``: one statement over files, the final answers."""
+"""``tidegate sql``: runs one statement over files and prints the final results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidegate.cli.formats import ENDINGS
     multiple=True,
     required=True,
     metavar="[NAME=]PATH",
-    help="Files of a stream or table, more than once for several; the first in FROM needs no name.",
+    help="Files of a stream or table; may be repeated. The first in FROM needs no name.",
 )
 @click.option("--format", "file_format", type=click.Choice(sorted(set(ENDINGS.values()))))
 @click.option("--schema", "schemas", multiple=True, metavar="[NAME=]DDL", help="Its columns.")
@@ -40,7 +40,7 @@ def sql(
     output: str,
     rows: int,
 ) -> None:
-    """Run a STATEMENT over files and print its final answers."""
+    """Run a STATEMENT over files and print its final results."""
     from tidegate.cli.batch import Batch, run_batch
 
     batch = Batch(

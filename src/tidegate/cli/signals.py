@@ -1,8 +1,8 @@
-"""Ctrl-C and SIGTERM: the first lets a run end after the batch in hand, a second ends it at once.
+"""Ctrl-C and SIGTERM: the first ends a run after the current batch, a second one at once.
 
-Both may be sent to the whole process group (a terminal, systemd), and so to Spark's JVM too, which
-would be gone before the batch has ended. PySpark lets it ignore Ctrl-C; a JVM also leaves SIGTERM
-alone if it was ignored when the JVM was started.
+Both may be sent to the whole process group (by a terminal or systemd) and so also to Spark's JVM,
+which would exit before the batch has ended. PySpark starts the JVM so that it ignores Ctrl-C, and
+a JVM ignores SIGTERM if it was ignored when the JVM was started.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
 class Signals:
-    """Sets an event on the first signal; the second has the effect that it has by default."""
+    """Sets an event on the first signal; the second has its default effect."""
 
     def __init__(self) -> None:
         self.asked = threading.Event()
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Watch for signals; what was done on them before is done again afterwards."""
+        """Watch for signals, and restore the previous handlers afterwards."""
         before = {number: signal.getsignal(number) for number in ENDING}
         self.watch()
         try:
@@ -35,14 +35,14 @@ class Signals:
                 signal.signal(number, handler)
 
     def watch(self) -> None:
-        """Watch for signals from here on; a Spark context that starts takes Ctrl-C for itself."""
+        """Watch for signals from now on; called again after Spark starts, which takes Ctrl-C."""
         for number in ENDING:
             signal.signal(number, self._take)
 
     @contextmanager
     def kept_from_processes(self) -> Iterator[None]:
-        """Let processes that are started here ignore SIGTERM; ours takes it afterwards."""
-        # Linux keeps a signal that is blocked, also where it would be ignored.
+        """Make processes that are started meanwhile ignore SIGTERM; our own gets it afterwards."""
+        # Linux keeps a blocked signal pending even if it would be ignored.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         try:

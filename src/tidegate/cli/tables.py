@@ -1,4 +1,4 @@
-"""Results on the screen: a table for people, CSV or JSON lines for programs."""
+"""Prints results: a table for people, CSV or JSON lines for programs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal"
 
 
 def print_frame(frame: DataFrame, *, output: str, most_rows: int) -> None:
-    """Print the rows of a frame; ``most_rows`` is the maximum for a table; 0 means all.
+    """Print the rows of a frame; a table has at most ``most_rows`` of them, 0 means all.
 
-    Values are made text by Spark, so that times are in the session's zone and not in the machine's.
+    Spark converts values to text, so that times are in the session's time zone, not the machine's.
     """
     columns = [in_backticks(name) for name in frame.columns]
     if output == "json":

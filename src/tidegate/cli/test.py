@@ -1,4 +1,4 @@
-"""``tidegate test``: runs cases, batches of rows beside the answers they must get."""
+"""``tidegate test``: runs cases, which are batches of rows with their expected results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tidegate check --spark``: the types of statements, asked of Spark's analyzer."""
+"""``tidegate check --spark``: checks the types of statements with Spark's analyzer."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 def wrong_types(plans: Sequence[Planned], file: Path | None) -> Iterator[TidegateError]:
-    """Yield what Spark's analyzer refuses in statements that are planned.
+    """Yield the errors that Spark's analyzer finds in planned statements.
 
     Args:
         plans: the statements.
-        file: the pipeline file or file of SQL they come from; None: the command line.
+        file: the pipeline file or SQL file that they come from; None: the command line.
 
     Raises:
         click.UsageError: the columns of a stream or table are not known.
@@ -51,13 +51,13 @@ def wrong_types(plans: Sequence[Planned], file: Path | None) -> Iterator[Tidegat
 
 
 def _frame(spark: SparkSession, relation: Relation, config: PipelineConfig | None) -> DataFrame:
-    """A frame with the columns of a stream or table; rows are never read from it."""
+    """A frame with the columns of a stream or table; its rows are never read."""
     if relation.columns is not None:
         ddl = ", ".join(f"{in_backticks(each.name)} {each.type}" for each in relation.columns)
         return frame_of_ddl(spark, relation.name, ddl)
     if config is None:
         raise click.UsageError(
-            f"--spark asks about types, and the columns of {relation.name} are not known: "
+            f"--spark checks types, but the columns of {relation.name} are not known: "
             f'add --schema {relation.name}="ts TIMESTAMP, ..".'
         )
     source = config.sources[relation.name]

@@ -79,11 +79,11 @@ class PaneGrid:
         return floor_to(pane_us, self.start_us, self.offset_us) + self.size_us
 
     def first_open(self, bound_us: int) -> int:
-        """The first pane that is in a window which ends after the bound."""
+        """Panes from here on are in a window that ends after the bound; earlier ones are not."""
         return floor_to(bound_us - self.size_us, self.start_us, self.offset_us) + self.start_us
 
     def first_whole(self, bound_us: int) -> int:
-        """The first pane of which all windows end after the bound."""
+        """All windows of panes from here on end after the bound; some of earlier panes do not."""
         if self.cumulating:
             return bound_us - self.pane_us + 1
         return floor_to(bound_us - self.size_us, self.start_us, self.offset_us) + self.size_us
