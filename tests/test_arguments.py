@@ -54,7 +54,7 @@ WRONG = [
     (sql(settings={"watermark_lag": 5}), "watermark_lag = 5: a duration has a unit", "5m"),
     (sql(settings={"lag": "5s"}), "there is no key lag", "watermark_lag"),
     (sql(streams=["clicks"]), "streams is a list, it must be a dict", 'streams={"clicks":'),
-    (sql(streams={5: CLICKS}), "the name 5 in streams is 5", "the statement uses"),
+    (sql(streams={5: CLICKS}), "the name 5 in streams is 5", "name from the statement"),
     (sql(streams={"s": None}), "s is None, it must be a DataFrame of Spark or a schema", "readStr"),
     (sql(streams={"clicks": CLICKS}), "clicks is given twice", "once"),
     (sql(clicks=5), "clicks is 5, it must be a DataFrame of Spark or a schema", "spark.readStream"),
