@@ -3,15 +3,16 @@
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 READY := $(VENV)/.ready
+SYSTEMS := $(VENV)/.systems
 SECONDS := 600
 SEED := 1
 PYTHONS := python3.13 python3.12 python3.11 python3 python
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all torture long-run lint check mutate bench format clean
+.PHONY: help install demo test test-all test-systems torture long-run lint check mutate bench format clean
 
 help: ## Print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(READY) ## Make .venv with Tidegate, its tools and, where there is no Java 17+, a Java runtime
 
@@ -23,6 +24,9 @@ test: $(READY) ## Run the tests; each case on Spark in one of four ways
 
 test-all: $(READY) ## Run the tests; each case on Spark in all four ways
 	@$(PYTHON) -m pytest -m ''
+
+test-systems: $(SYSTEMS) ## Run the tests against real systems, which need Maven for their Java parts
+	@$(PYTHON) -m pytest tests/systems
 
 torture: $(READY) ## Kill, starve and roll back queries of every kind for SECONDS=600, from SEED=1 on
 	@PYTHONPATH=tests $(PYTHON) -m tests.torture --seconds $(SECONDS) --seed $(SEED)
@@ -77,3 +81,13 @@ $(READY): pyproject.toml constraints.txt
 	$$install --editable . --group dev --constraint constraints.txt; \
 	$(PYTHON) -m tidegate.spark.java 2>/dev/null || $$install --editable '.[java]' --constraint constraints.txt; \
 	touch $(READY)
+
+# The clients of real systems, which only their tests need.
+$(SYSTEMS): $(READY)
+	@set -e; \
+	if command -v uv >/dev/null; then \
+	  uv pip install --quiet --python $(PYTHON) --group systems --constraint constraints.txt; \
+	else \
+	  $(PYTHON) -m pip install --quiet --disable-pip-version-check --group systems --constraint constraints.txt; \
+	fi; \
+	touch $(SYSTEMS)
