@@ -88,7 +88,7 @@ def default_text(name: str) -> str:
 def test_every_setting_is_in_the_table_of_settings_with_its_default(name):
     rows = {row[0]: row for row in first_cells(section("configuration.md", "Settings"))}
     assert f"`{name}`" in rows, f"docs/configuration.md, Settings: there is no row {name}"
-    spoken = {"time": "event, where there is one", "null_event_time": "error"}
+    spoken = {"time": "event, if there is one", "null_event_time": "error"}
     if name in ("watermark_lag", "allowed_lateness"):
         spoken[name] = "0s"
     assert rows[f"`{name}`"][2] == spoken.get(name, default_text(name))
