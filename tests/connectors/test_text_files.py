@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tidegate.connectors.sources import read_stream, read_table, telling_headers
+from tidegate.connectors.sources import read_stream, read_table, reporting_headers
 from tidegate.errors import ConfigError
 from tidegate.plan.columns import MALFORMED
 from tidegate.plan.pipeline import SourceConfig
@@ -89,7 +89,7 @@ def test_a_later_file_with_another_header_stops_with_its_name(spark, write, tmp_
     frame = read_table(spark, source(tmp_path, options=HEADER))
 
     def read():
-        with telling_headers():
+        with reporting_headers():
             frame.collect()
 
     message = refusal(read)

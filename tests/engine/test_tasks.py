@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 import tidegate
 from tidegate.cases.stepper import CaseStepper
-from tidegate.engine.tasks import BYTES_PER_TASK, FEW_BYTES, FEW_FILES, are_few, files_worth, worth
+from tidegate.engine.tasks import (
+    BYTES_PER_TASK,
+    FEW_BYTES,
+    FEW_FILES,
+    are_few,
+    files_for,
+    tasks_for,
+)
 from tidegate.state.manifest import Segment, StateFile
 from tidegate.state.reader import StateReader
 
@@ -24,10 +31,10 @@ def test_few_rows_with_much_in_each_are_worth_several_tasks() -> None:
     assert are_few([segment(10, 1_000)])
     assert not are_few([segment(10, FEW_BYTES + 1)])
     assert not are_few([segment(10**6, 1_000)])
-    assert worth([segment(10, 1_000)]) == files_worth([segment(10, 1_000)]) == 1
-    assert worth([segment(10, 4 * BYTES_PER_TASK)]) == 4
-    assert worth([segment(1_000_000, 1_000)]) == 10
-    assert files_worth([segment(1_000_000, 3 * BYTES_PER_TASK)]) == 3
+    assert tasks_for([segment(10, 1_000)]) == files_for([segment(10, 1_000)]) == 1
+    assert tasks_for([segment(10, 4 * BYTES_PER_TASK)]) == 4
+    assert tasks_for([segment(1_000_000, 1_000)]) == 10
+    assert files_for([segment(1_000_000, 3 * BYTES_PER_TASK)]) == 3
 
 
 def test_a_source_of_many_partitions_makes_few_files(

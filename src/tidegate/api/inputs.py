@@ -47,7 +47,7 @@ class Given:
         """
         return [
             *(
-                Relation(name=n, columns=_columns(n, v), malformed=_tells_malformed(v))
+                Relation(name=n, columns=_columns(n, v), malformed=_marks_malformed(v))
                 for n, v in self.streams.items()
             ),
             *(
@@ -104,7 +104,7 @@ def frame_of_ddl(spark: SparkSession, name: str, ddl: str) -> DataFrame:
         ) from None
 
 
-def _tells_malformed(value: DataFrame | str) -> bool:
+def _marks_malformed(value: DataFrame | str) -> bool:
     return not isinstance(value, str) and MALFORMED in value.columns
 
 

@@ -25,7 +25,7 @@ from tidegate.compile import Compiled, compile_statement
 from tidegate.connectors.sinks import Sink, SinkLike
 from tidegate.engine.batches import Launch, OnBatch
 from tidegate.engine.final import final_errors, final_results
-from tidegate.engine.handover import handed_over
+from tidegate.engine.handover import wrap_user_sinks
 from tidegate.engine.job import Job, Outlets, make_job
 from tidegate.engine.rows.prepare import are_conditions, prepare
 from tidegate.engine.stream import Run
@@ -228,7 +228,7 @@ class Query:
                 "tidegate.sql(..) one from spark.readStream, or use query.batch(..) for a table."
             )
         sinks = checked_targets(sinks, launch.checkpoint, self.given.frames(), stream.sparkSession)
-        sinks = handed_over(sinks, self.spark)
+        sinks = wrap_user_sinks(sinks, self.spark)
         side = {kind.name: sinks[kind.argument] for kind in KINDS if kind.argument in sinks}
         self._warn()
         frames = self.given.frames()

@@ -15,7 +15,7 @@ from tidegate.cli.formats import format_of
 from tidegate.cli.planning import named, relations_from_words, settings_from_words
 from tidegate.cli.tables import print_frame
 from tidegate.config import missing_input
-from tidegate.connectors.sources import read_table, telling_headers
+from tidegate.connectors.sources import read_table, reporting_headers
 from tidegate.errors import ConfigError
 from tidegate.frontend.reading.parse import parse
 from tidegate.names import listed
@@ -75,7 +75,7 @@ def run_batch(batch: Batch, *, output: str, most_rows: int) -> None:
         tables={name: frames[name] for name in tables},
     )
     given = {stream: frames[stream]}
-    with telling_headers():
+    with reporting_headers():
         print_frame(query.batch(**given), output=output, most_rows=most_rows)
         left_out = query.batch_errors(**given).groupBy("reason").count().orderBy("reason").collect()
     for reason, count in left_out:

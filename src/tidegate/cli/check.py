@@ -116,10 +116,12 @@ def _plans(
     file: Path | None, sql: str | None, schemas: tuple[str, ...], settings: tuple[str, ...]
 ) -> tuple[list[Planned], list[str]]:
     """Return the plans, and the errors of the statements that have none."""
-    from tidegate.cli.planning import Asked, plan_asked
+    from tidegate.cli.planning import PlanRequest, plan_requested
 
     plans, errors = [], []
-    for answer in plan_asked(Asked(file=file, sql=sql, schemas=schemas, settings=settings)):
+    for answer in plan_requested(
+        PlanRequest(file=file, sql=sql, schemas=schemas, settings=settings)
+    ):
         if isinstance(answer, TidegateError):
             errors.append(str(answer))
         else:

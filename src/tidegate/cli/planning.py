@@ -46,7 +46,7 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class PlanRequest:
     """The arguments of ``check`` and ``explain``."""
 
     file: Path | None
@@ -55,7 +55,7 @@ class Asked:
     settings: tuple[str, ...]
 
 
-def plan_asked(asked: Asked) -> Iterator[Planned | TidegateError]:
+def plan_requested(asked: PlanRequest) -> Iterator[Planned | TidegateError]:
     """Yield the plan or the error of each statement.
 
     Raises:

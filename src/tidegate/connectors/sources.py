@@ -180,7 +180,7 @@ def _spark_errors(source: SourceConfig) -> Iterator[None]:
 
 
 @contextmanager
-def telling_headers() -> Iterator[None]:
+def reporting_headers() -> Iterator[None]:
     """Turn Spark's error about a CSV file whose header differs from the first one into ours.
 
     Raises:

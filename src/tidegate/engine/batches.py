@@ -38,7 +38,7 @@ class Launch:
     Attributes:
         checkpoint: the folder of Spark's progress and of the state.
         trigger: the interval of batches; None: as fast as possible.
-        once: read what is there, then end.
+        once: process the available input, then end.
         name: the name of the query in Spark.
         on_batch: called with the report of each batch.
     """

@@ -134,7 +134,7 @@ def with_clock(
     return replace(after, watermark=watermark, bound_us=bound_us), leap
 
 
-def returns(state: Manifest, machine_us: int, plan: PhysicalPlan) -> bool:
+def goes_back(state: Manifest, machine_us: int, plan: PhysicalPlan) -> bool:
     """Whether a batch sets the clock back over a gap while windows wait for the clock alone."""
     before = _clock_of(state)
     return (

@@ -25,7 +25,7 @@ FAULT_POINTS = (
 
 def fault_point(name: str, epoch: int) -> None:
     """Kill the process here if the environment says so."""
-    assert name in FAULT_POINTS, f"{name} is no fault point"
+    assert name in FAULT_POINTS, f"{name} is not a fault point"
     reached(name, epoch)
 
 

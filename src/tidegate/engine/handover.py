@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tidegate.connectors.protocol import Sink
 
 
-def handed_over(sinks: Mapping[str, Sink], spark: SparkSession) -> dict[str, Sink]:
+def wrap_user_sinks(sinks: Mapping[str, Sink], spark: SparkSession) -> dict[str, Sink]:
     """Return sinks by name; those that may read their frame more than once are wrapped.
 
     A sink with several names stays one object.
@@ -42,12 +42,12 @@ def _wrapped(sink: Sink, mirror: Mirror) -> Sink:
     if _reads_once(sink):
         return sink
     if isinstance(sink, OwnedOutlet):
-        return _HandedOverToOwned(sink, mirror)
-    return _HandedOver(sink, mirror)
+        return _OwnedUserSink(sink, mirror)
+    return _UserSink(sink, mirror)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _HandedOver:
+class _UserSink:
     """A user's sink.
 
     The whole frame is first computed once, in the session of the step. So its rows are counted, and
@@ -64,7 +64,7 @@ class _HandedOver:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _HandedOverToOwned(_HandedOver):
+class _OwnedUserSink(_UserSink):
     """A user's sink whose target belongs to one checkpoint."""
 
     sink: OwnedOutlet

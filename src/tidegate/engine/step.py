@@ -29,7 +29,7 @@ from tidegate.engine.faults import fault_point
 from tidegate.engine.rows.prepare import BatchStart
 from tidegate.engine.side_output.records import Judged
 from tidegate.engine.side_output.routing import Unused, goes_out, write_side_output
-from tidegate.engine.tasks import files_worth
+from tidegate.engine.tasks import files_for
 from tidegate.engine.windows.operator import Arrival, Closed, Closing, Ingested
 from tidegate.metrics.report import BatchReport, Counts
 from tidegate.plan.columns import ERROR
@@ -84,7 +84,7 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
     before = state
     state, leap = with_clock(state, batch.clock_us, job.plan, partial(_end_of, job))
     if leap is not None:
-        _tell(leap, before, batch)
+        _log_leap(leap, before, batch)
     clock_us = state.clock_us
     if batch.decided is not None:
         clock_us = batch.decided.clock_us
@@ -160,7 +160,7 @@ def _end_of(job: Job, time_us: int) -> int | None:
     return job.operator.end_of_all(Tables(windows=(row,)))
 
 
-def _tell(leap: Leap, before: Manifest, batch: Batch) -> None:
+def _log_leap(leap: Leap, before: Manifest, batch: Batch) -> None:
     assert before.clock_us is not None, "a leap starts at a known clock"
     assert batch.clock_us is not None, "a leap ends at a known clock"
     _LOG.warning(
@@ -305,7 +305,7 @@ def _merged(crowd: list[Segment], intent: Intent, job: Job, io: StateIO) -> Segm
     io.tasks.set_for(crowd)
     rows = operator.merge(io.read(crowd), intent.bound_us)
     if not operator.merges_rows:
-        rows = rows.coalesce(files_worth(crowd))
+        rows = rows.coalesce(files_for(crowd))
     if operator.file_order:
         rows = rows.sortWithinPartitions(*operator.file_order)
     return io.write_counted(intent.epoch, "merged", rows, operator.bounds())

@@ -9,7 +9,7 @@ import logging
 import threading
 from typing import TYPE_CHECKING
 
-from tidegate.engine.clock import returns
+from tidegate.engine.clock import goes_back
 from tidegate.engine.state_io import StateIO
 from tidegate.engine.step import Batch, step
 from tidegate.engine.tasks import Tasks
@@ -198,7 +198,7 @@ class Stepper:
 
     def _leaves_windows_behind(self, batch: SparkBatch) -> bool:
         """Whether the clock goes back over a gap while windows are open beyond it."""
-        if not returns(self._state, batch.clock_us, self._job.plan):
+        if not goes_back(self._state, batch.clock_us, self._job.plan):
             return False
         return self._job.operator.open_windows(self._state) > 0
 

@@ -61,7 +61,7 @@ class Tasks:
 
     def set_for(self, segments: Sequence[Segment]) -> None:
         """Set the number of tasks by the size of the segments."""
-        self.set(worth(segments))
+        self.set(tasks_for(segments))
 
     def set_for_batch(self) -> None:
         """Set the number of tasks of a batch by the size of the previous one, with room to grow.
@@ -95,14 +95,14 @@ class Tasks:
             self._settings[setting] = value
 
 
-def worth(segments: Sequence[Segment]) -> int:
+def tasks_for(segments: Sequence[Segment]) -> int:
     """Return a suitable number of tasks for the rows and bytes of segments."""
     rows = sum(segment.rows for segment in segments)
     size = sum(segment.bytes for segment in segments)
     return max(_of_rows(rows), -(-size // BYTES_PER_TASK))
 
 
-def files_worth(segments: Sequence[Segment]) -> int:
+def files_for(segments: Sequence[Segment]) -> int:
     """Return a suitable number of files for segments that are merged into one."""
     return max(1, -(-sum(segment.bytes for segment in segments) // BYTES_PER_TASK))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-# The classes that Java and Hadoop put before a message, and where Spark's own parts of one begin.
+# The class names that Java and Hadoop put before a message, and what marks Spark's additions to it.
 _JAVA_CLASS = re.compile(r"^(?:[a-z][\w$]*\.)+[A-Z][\w$]*: ")
 _CAUSE = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
 _CALL = re.compile(r"^An error occurred while calling [^\n]*\n: ")

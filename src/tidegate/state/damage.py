@@ -71,7 +71,7 @@ def listed_damage(files: Files, segments: Iterable[Segment]) -> Damage | None:
     return None
 
 
-def told_damage(message: str, segments: Iterable[Segment]) -> Damage | None:
+def reported_damage(message: str, segments: Iterable[Segment]) -> Damage | None:
     """Return the file of a segment that Spark names in a message about reading it."""
     match = _PATH.search(message)
     if match is None:

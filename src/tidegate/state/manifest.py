@@ -119,12 +119,12 @@ class Manifest:
         checkpoint_id: random hex, the same in all manifests of a checkpoint; sinks use it as the
             owner of what they wrote.
         batch_id: the last batch of Spark that is in the state; -1 before the first.
-        query_id: the id of the streaming query whose batch it is; None where there is none.
+        query_id: the id of the streaming query whose batch it is, None without a streaming query.
         offsets_hash: a hash of the offsets that the batch reads up to; None likewise.
         fingerprint: what shapes the state, see ``PhysicalPlan.fingerprint``.
         plan_id: its hash.
         clock_us: the clock of the step, which goes back only over a gap.
-        machine_us: the timestamp of Spark's batch that it comes from.
+        machine_us: the timestamp of Spark's batch, from which the clock is derived.
         gaps: the intervals over which the clock jumped ahead, see ``tidegate.engine.clock``.
         watermark: the shards and the watermark.
         bound_us: windows with an end up to here have closed; None while there is no watermark.
@@ -165,7 +165,7 @@ class Manifest:
         """Read the text of a file; ``path`` is for the message.
 
         Raises:
-            StateError: the text is no manifest, or one of a version that this release does not
+            StateError: the text is not a manifest, or has a version that this release does not
                 read.
         """
         with reading(path, "manifest"):

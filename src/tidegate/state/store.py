@@ -22,7 +22,7 @@ from tidegate.errors import StateError
 from tidegate.spark.files import qualified, write_new_folder
 from tidegate.state.cleaning import Cleaner, segment_name
 from tidegate.state.damage import FOLDER as SEGMENTS
-from tidegate.state.damage import Damage, listed_damage, local_damage, told_damage
+from tidegate.state.damage import Damage, listed_damage, local_damage, reported_damage
 from tidegate.state.files import Files, LocalFiles
 from tidegate.state.hadoop_files import HadoopFiles
 from tidegate.state.intents import Intent, find_intent, put_intent
@@ -261,7 +261,7 @@ class StateStore:
     def damage_behind(self, error: Exception, manifest: Manifest) -> StateError | None:
         """Return the error for the damaged file that made a step fail, None if none did."""
         segments = manifest.segments
-        damage = self._listed(segments) or told_damage(str(error), segments)
+        damage = self._listed(segments) or reported_damage(str(error), segments)
         return damage.error(self.checkpoint) if damage else None
 
     def _listed(self, segments: Sequence[Segment]) -> Damage | None:
