@@ -14,9 +14,6 @@ from pathlib import Path
 from tidegate.plan.aggregates.table import (
     ACCUMULATORS,
     AGGREGATE_ALIASES,
-    DISTINCT,
-    IGNORE_NULLS,
-    TYPED,
     Accumulator,
 )
 
@@ -81,15 +78,20 @@ def main() -> None:
 def page() -> str:
     """Return the text of docs/aggregates.md."""
     plain = [(_call(name, entry), entry) for name, entry in ACCUMULATORS.items()]
-    distinct = [(f"{name}(DISTINCT {_args(entry)})", entry) for name, entry in DISTINCT.items()]
+    distinct = [
+        (f"{name}(DISTINCT {_args(entry.distinct)})", entry.distinct)
+        for name, entry in ACCUMULATORS.items()
+        if entry.distinct is not None
+    ]
     ignoring = [
-        (f"{name}(x) IGNORE NULLS", replace(entry, constants=()))
-        for name, entry in IGNORE_NULLS.items()
+        (f"{name}(x) IGNORE NULLS", replace(entry.ignore_nulls, constants=()))
+        for name, entry in ACCUMULATORS.items()
+        if entry.ignore_nulls is not None
     ]
     typed = [
-        (f"{_call(name, entry)} of {', '.join(sorted(families))}", entry)
-        for name, forms in TYPED.items()
-        for families, entry in forms
+        (f"{_call(name, form)} of {', '.join(sorted(families))}", form)
+        for name, entry in ACCUMULATORS.items()
+        for families, form in entry.typed
     ]
     sections = [
         HEAD,

@@ -16,7 +16,7 @@ import tidegate
 from interpreted import interpreting
 from side_by_side import Results, side_by_side
 from tidegate.cases.stepper import CaseStepper
-from tidegate.plan.aggregates.table import ACCUMULATORS, DISTINCT
+from tidegate.plan.aggregates.table import ACCUMULATORS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,7 +101,8 @@ def random_calls(chance: random.Random) -> list[tuple[str, str]]:
     calls = []
     for name in ARGUMENTS:
         argument = chance.choice(ARGUMENTS[name])
-        distinct = "DISTINCT " if name in DISTINCT and "*" not in argument else ""
+        can_be = name in ACCUMULATORS and ACCUMULATORS[name].distinct is not None
+        distinct = "DISTINCT " if can_be and "*" not in argument else ""
         # Spark does not define the order of a DISTINCT list.
         distinct = distinct if name != "collect_list" and chance.random() < 0.3 else ""
         condition = chance.choice(["", "", "i > 0", "s <> 'a'"])

@@ -20,7 +20,7 @@ from tidegate.plan.aggregates.planned import (
     row_aggregate,
     type_family,
 )
-from tidegate.plan.aggregates.table import ACCUMULATORS, DISTINCT, IGNORE_NULLS, TYPED
+from tidegate.plan.aggregates.table import ACCUMULATORS, Accumulator
 
 from .calls import SCHEMA, TYPES, Call, arguments, call, values
 
@@ -169,14 +169,19 @@ def test_every_entry_of_the_table_is_called() -> None:
     called = {
         (c.aggregate.function, type_family(TYPES[c.text.split("(")[1].split(",")[0].rstrip(")")]))
         for c in CALLS
-        if c.aggregate.function in TYPED and not c.aggregate.distinct and not c.aggregate.filter
+        if not c.aggregate.distinct and not c.aggregate.filter and _typed(c.aggregate.function)
     }
     assert ACCUMULATORS.keys() <= plain | {"theta_union_agg"}
-    assert DISTINCT.keys() <= distinct
-    assert IGNORE_NULLS.keys() <= known
-    for name, forms in TYPED.items():
-        for families, _ in forms:
+    assert {name for name, entry in ACCUMULATORS.items() if entry.distinct} <= distinct
+    assert {name for name, entry in ACCUMULATORS.items() if entry.ignore_nulls} <= known
+    for name in ACCUMULATORS:
+        for families, _ in _typed(name):
             assert any((name, family) in called for family in families)
+
+
+def _typed(name: str) -> tuple[tuple[frozenset[str], Accumulator], ...]:
+    entry = ACCUMULATORS.get(name)
+    return () if entry is None else entry.typed
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from tidegate.plan.aggregates.planned import (
     type_family,
 )
 from tidegate.plan.aggregates.registry import REGISTERED, register_accumulator
-from tidegate.plan.aggregates.table import ACCUMULATORS, DISTINCT, IGNORE_NULLS, TYPED
+from tidegate.plan.aggregates.table import ACCUMULATORS
 from tidegate.plan.schema import parse_schema
 from tidegate.plan.stages import IngestPartials
 from tidegate.plan.statement import Relation
@@ -176,9 +176,9 @@ def test_an_aggregate_over_stored_rows(call: object, text: str) -> None:
 
 ENTRIES = [
     *ACCUMULATORS.items(),
-    *DISTINCT.items(),
-    *IGNORE_NULLS.items(),
-    *((name, entry) for name, forms in TYPED.items() for _, entry in forms),
+    *((name, entry.distinct) for name, entry in ACCUMULATORS.items() if entry.distinct),
+    *((name, entry.ignore_nulls) for name, entry in ACCUMULATORS.items() if entry.ignore_nulls),
+    *((name, form) for name, entry in ACCUMULATORS.items() for _, form in entry.typed),
 ]
 
 

@@ -11,7 +11,7 @@ from tidegate.frontend.grammar.nodes import span_of
 from tidegate.frontend.grammar.source import subtree
 from tidegate.frontend.refusal import Refusal
 from tidegate.plan.aggregates.planned import AGGREGATE_ALIASES
-from tidegate.plan.aggregates.table import IGNORE_NULLS
+from tidegate.plan.aggregates.table import ACCUMULATORS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,9 @@ def aggregate_call(node: exp.Expr, functions: Functions) -> AggregateCall | None
         arguments[0] = arguments[0].this
     function = AGGREGATE_ALIASES.get(name, name)
     # To Spark ``first(x) IGNORE NULLS`` is ``first(x, true)``.
-    if ignore_nulls and (function not in IGNORE_NULLS or len(arguments) != 1):
+    entry = ACCUMULATORS.get(function)
+    skips = entry is not None and entry.ignore_nulls is not None
+    if ignore_nulls and not (skips and len(arguments) == 1):
         raise Refusal(
             f"{name} takes no IGNORE NULLS",
             span_of(node),

@@ -39,19 +39,9 @@ from tidegate.frontend.guards.rules import RULES
 from tidegate.frontend.guards.types import read_type
 from tidegate.frontend.refusal import Refusal
 from tidegate.names import path
+from tidegate.plan.aggregates.planned import text_cast
 from tidegate.plan.guarded import Guarded, error_literal
 from tidegate.plan.types import BIGINT, BOOLEAN, DOUBLE, SqlType
-
-# Aggregates (aliases resolved) that cast text, by the type that they cast it to.
-OF_NUMBERS = frozenset(
-    "sum avg var_samp var_pop stddev_samp stddev_pop skewness kurtosis covar_samp covar_pop corr "
-    "regr_count regr_avgx regr_avgy regr_sxx regr_syy regr_sxy regr_slope regr_intercept regr_r2 "
-    "median percentile percentile_approx histogram_numeric product".split()
-)
-OF_CONDITIONS = frozenset(("bool_and", "bool_or", "count_if"))
-OF_WHOLE_NUMBERS = frozenset(("bitmap_construct_agg",))
-_CASTS = ((OF_NUMBERS, DOUBLE), (OF_CONDITIONS, BOOLEAN), (OF_WHOLE_NUMBERS, BIGINT))
-
 
 Tables: TypeAlias = Mapping[str, Mapping[str, str | None]]
 
@@ -93,8 +83,8 @@ def guard_argument(
         tables: as for ``guard``.
     """
     part = _part(text, columns, tables)
-    taking = set(functions)
-    wanted = [kind for names, kind in _CASTS if not names.isdisjoint(taking)]
+    taken = {text_cast(each) for each in functions}
+    wanted = [kind for kind in (DOUBLE, BOOLEAN, BIGINT) if kind in taken]
     if part.type is None or not part.type.is_text or not wanted:
         return guard(text, columns, tables)
     made = [cast(part, kind, kind.name, part.written) for kind in wanted]

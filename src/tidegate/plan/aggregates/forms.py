@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tidegate.plan.aggregates.results import OF_AVG, OF_BIGINT, OF_SUM, OF_X, Result, told
+from tidegate.plan.types import SqlType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,10 @@ class Accumulator:
         result: the type of the result.
         over_rows: the call over rows kept whole; None: ``evaluate`` over the updates of all rows.
         exact: False for sketches.
+        distinct: the entry of the call with DISTINCT; None if it needs the rows.
+        ignore_nulls: the entry of the call with IGNORE NULLS; None if it cannot be called so.
+        typed: cheaper entries by the type of the first argument (see ``type_family``).
+        casts: the type to which Spark casts an argument that is text; None: it does not.
     """
 
     parts: tuple[Part, ...]
@@ -48,6 +53,15 @@ class Accumulator:
     result: Result = OF_X
     over_rows: str | None = "{function}({args}){filter}"
     exact: bool = True
+    distinct: Accumulator | None = None
+    ignore_nulls: Accumulator | None = None
+    typed: tuple[tuple[frozenset[str], Accumulator], ...] = ()
+    casts: SqlType | None = None
+
+
+def indifferent(entry: Accumulator) -> Accumulator:
+    """An aggregate to which repeated values make no difference: DISTINCT is its plain call."""
+    return replace(entry, distinct=entry)
 
 
 def one_part(update: str, merge: str, evaluate: str = "{v}") -> Accumulator:

@@ -14,14 +14,12 @@ from tidegate.plan.aggregates.registry import REGISTERED
 from tidegate.plan.aggregates.table import (
     ACCUMULATORS,
     AGGREGATE_ALIASES,
-    DISTINCT,
-    IGNORE_NULLS,
     ONLY_OVER_ROWS,
-    TYPED,
+    OTHER_CASTS,
 )
 from tidegate.plan.columns import ORDER, TIME
 from tidegate.plan.statement import Aggregate, Argument
-from tidegate.plan.types import NUMBER_SYNONYMS
+from tidegate.plan.types import NUMBER_SYNONYMS, SqlType
 
 __all__ = [
     "ACCUMULATORS",
@@ -34,6 +32,7 @@ __all__ = [
     "has_merge",
     "plan_accumulator",
     "row_aggregate",
+    "text_cast",
     "type_family",
 ]
 
@@ -182,12 +181,12 @@ def _entry(aggregate: Aggregate, arguments: tuple[Argument, ...]) -> Accumulator
     entry = REGISTERED.get(name) or ACCUMULATORS.get(name)
     if aggregate.distinct:
         loses = bool(args) and _loses_digits(name, types.get(args[0]))
-        entry = None if loses else DISTINCT.get(name)
-    elif name in IGNORE_NULLS and len(args) == 2:
-        entry = {"true": IGNORE_NULLS[name], "false": entry}.get(args[1].lower())
-    elif args:
+        entry = None if loses or entry is None else entry.distinct
+    elif entry is not None and entry.ignore_nulls is not None and len(args) == 2:
+        entry = {"true": entry.ignore_nulls, "false": entry}.get(args[1].lower())
+    elif entry is not None and args:
         family = type_family(types.get(args[0]))
-        typed = (form for families, form in TYPED.get(name, ()) if family in families)
+        typed = (form for families, form in entry.typed if family in families)
         entry = next(typed, entry)
     if entry is None or (entry.arity and len(args) not in entry.arity):
         return None
@@ -200,8 +199,14 @@ def _entry(aggregate: Aggregate, arguments: tuple[Argument, ...]) -> Accumulator
     return entry
 
 
+def text_cast(function: str) -> SqlType | None:
+    """Return the type to which Spark casts text that an aggregate (aliases resolved) is given."""
+    entry = ACCUMULATORS.get(function)
+    return OTHER_CASTS.get(function) if entry is None else entry.casts
+
+
 def type_family(type_: str | None) -> str | None:
-    """Return the key of ``TYPED`` for a type; DECIMALs of over 28 digits are WIDE DECIMAL."""
+    """Return a key of ``Accumulator.typed``; DECIMALs of over 28 digits are WIDE DECIMAL."""
     if type_ is None:
         return None
     word, _, rest = type_.upper().partition("(")

@@ -1,8 +1,8 @@
 """The table of accumulators: each aggregate as update, merge and evaluate, in Spark SQL.
 
-``ACCUMULATORS`` has the plain calls; ``DISTINCT`` and ``IGNORE_NULLS`` those calls of an aggregate;
-``TYPED`` cheaper forms for arguments of known type. ``scripts/write_aggregates_doc.py`` makes
-``docs/aggregates.md`` of them.
+An entry has all that is known of an aggregate: its plain call, and the calls with DISTINCT, with
+IGNORE NULLS and with an argument of a known type as entries of their own.
+``scripts/write_aggregates_doc.py`` makes ``docs/aggregates.md`` of the table.
 
 An accumulator has one or more *parts*; a part is a column of the state. ``update`` aggregates rows
 into a part, ``merge`` aggregates parts into a part of the same type, ``evaluate`` turns merged
@@ -55,6 +55,7 @@ from tidegate.plan.aggregates.forms import (
     Part,
     avg_of,
     guarded,
+    indifferent,
     kll,
     let,
     merges_itself,
@@ -67,6 +68,7 @@ from tidegate.plan.aggregates.forms import (
     wide_quotient,
 )
 from tidegate.plan.aggregates.results import OF_AVG, OF_BIGINT, OF_BOOLEAN, OF_DOUBLE, OF_SUM
+from tidegate.plan.types import BIGINT, BOOLEAN, DOUBLE, SqlType
 
 
 def _of(struct: Part, evaluate: str, state: str) -> Accumulator:
@@ -88,47 +90,99 @@ _OF_PAIRS = {
     for name, text in moments.OF_PAIRS.items()
 }
 
-ACCUMULATORS: dict[str, Accumulator] = {
-    "count": Accumulator(
-        parts=(Part(name="n", update="count({args}){filter}", merge="sum({p})"),),
-        evaluate="{n}",
-        arity=(),
-        nulls="count(*) counts every row, count(x, ..) those where no argument is NULL",
-        result=OF_BIGINT,
+_INTEGERS = frozenset({"TINYINT", "SMALLINT", "INT"})
+_FLOATS = frozenset({"FLOAT", "DOUBLE"})
+# A sum of these stays in range for at least 2 ** 32 rows.
+_IN_RANGE = _INTEGERS | _FLOATS | {"DECIMAL"}
+_BIGINTS = frozenset({"BIGINT"})
+
+_SUM = replace(
+    sum_of(GUARDED_SUM, COUNT),
+    distinct=replace(SET, evaluate=f"{SET_SUM}.s", result=OF_SUM),
+    typed=(
+        (_IN_RANGE, sum_of(PLAIN_SUM)),
+        (_BIGINTS, replace(sum_of(UPPER, LOWER), evaluate=OF_HALVES)),
     ),
-    "count_if": replace(
-        one_part("count_if({x}){filter}", "sum({p})"),
-        nulls="NULL counts as false",
-        result=OF_BIGINT,
-    ),
-    "sum": sum_of(GUARDED_SUM, COUNT),
+)
+_AVG = replace(
     # The sum for an average of BIGINTs may exceed BIGINT: x / 1 makes it a DOUBLE, as in Spark; a
     # DECIMAL stays exact.
-    "avg": avg_of(guarded("try_sum(coalesce({x}, {x} / 1)){filter}")),
-    "min": merges_itself("min"),
-    "max": merges_itself("max"),
-    "first": FIRST,
-    "last": LAST,
-    # The first one, so that a replay and every cut into batches give the same value.
-    "any_value": FIRST,
-    "min_by": replace(placed("min_by", LEAST), arity=(2,), nulls=BY_KEY),
-    "max_by": replace(placed("max_by", GREATEST), arity=(2,), nulls=BY_KEY),
-    "bool_and": replace(merges_itself("bool_and"), result=OF_BOOLEAN),
-    "bool_or": replace(merges_itself("bool_or"), result=OF_BOOLEAN),
-    "bit_and": merges_itself("bit_and"),
-    "bit_or": merges_itself("bit_or"),
-    "bit_xor": merges_itself("bit_xor"),
+    avg_of(guarded("try_sum(coalesce({x}, {x} / 1)){filter}")),
+    distinct=replace(
+        SET,
+        evaluate=f"{SET_SUM}.s / nullif({SET_SUM}.n, 0)",
+        decimal=let(SET_SUM, "d", wide_quotient("d.s", "d.n")),
+        result=OF_AVG,
+    ),
+    typed=(
+        (_IN_RANGE, avg_of(PLAIN_SUM, quotient)),
+        (frozenset({"WIDE DECIMAL"}), avg_of(GUARDED_SUM)),
+        (
+            _BIGINTS,
+            avg_of(Part(name="s", update="sum(CAST({x} AS DOUBLE)){filter}", merge="sum({p})")),
+        ),
+    ),
+)
+_COUNT = Accumulator(
+    parts=(Part(name="n", update="count({args}){filter}", merge="sum({p})"),),
+    evaluate="{n}",
+    arity=(),
+    nulls="count(*) counts every row, count(x, ..) those where no argument is NULL",
+    result=OF_BIGINT,
+    distinct=replace(
+        SET,
+        evaluate="CAST(size({v}) AS BIGINT)",
+        arity=(),
+        nulls="counts the distinct rows where no argument is NULL",
+        result=OF_BIGINT,
+    ),
+)
+
+# These cast text to a number.
+_OF_NUMBERS: dict[str, Accumulator] = {
+    "sum": _SUM,
+    "avg": _AVG,
     **_SPREADS,
     **_SHAPES,
     **_OF_PAIRS,
     # Spark stops the query if a correlation divides by zero.
     "corr": replace(_OF_PAIRS["corr"], over_rows=None),
-    "collect_list": LIST,
-    "collect_set": SET,
-    "mode": MODE,
     "median": percentile("0.5D"),
     "percentile": replace(percentile("{y}"), arity=(2,), constants=("0.5",)),
-    "percentile_approx": PERCENTILE_APPROX,
+    "percentile_approx": replace(
+        PERCENTILE_APPROX,
+        typed=((_INTEGERS | _BIGINTS, kll("bigint")), (_FLOATS, kll("double"))),
+    ),
+}
+# These cast text to a condition.
+_OF_CONDITIONS: dict[str, Accumulator] = {
+    "count_if": replace(
+        one_part("count_if({x}){filter}", "sum({p})"),
+        nulls="NULL counts as false",
+        result=OF_BIGINT,
+    ),
+    "bool_and": indifferent(replace(merges_itself("bool_and"), result=OF_BOOLEAN)),
+    "bool_or": indifferent(replace(merges_itself("bool_or"), result=OF_BOOLEAN)),
+}
+
+ACCUMULATORS: dict[str, Accumulator] = {
+    "count": _COUNT,
+    **{name: replace(entry, casts=DOUBLE) for name, entry in _OF_NUMBERS.items()},
+    **{name: replace(entry, casts=BOOLEAN) for name, entry in _OF_CONDITIONS.items()},
+    "min": indifferent(merges_itself("min")),
+    "max": indifferent(merges_itself("max")),
+    "first": replace(FIRST, ignore_nulls=FIRST_KNOWN),
+    "last": replace(LAST, ignore_nulls=LAST_KNOWN),
+    # The first one, so that a replay and every cut into batches give the same value.
+    "any_value": replace(FIRST, ignore_nulls=FIRST_KNOWN),
+    "min_by": replace(placed("min_by", LEAST), arity=(2,), nulls=BY_KEY),
+    "max_by": replace(placed("max_by", GREATEST), arity=(2,), nulls=BY_KEY),
+    "bit_and": indifferent(merges_itself("bit_and")),
+    "bit_or": indifferent(merges_itself("bit_or")),
+    "bit_xor": merges_itself("bit_xor"),
+    "collect_list": replace(LIST, distinct=SET),
+    "collect_set": indifferent(SET),
+    "mode": MODE,
     "approx_count_distinct": APPROX_COUNT_DISTINCT,
     "approx_top_k": TOP_K,
     "hll_sketch_agg": sketch("hll_sketch_agg", "hll_union_agg({p}, false)", "12"),
@@ -136,63 +190,17 @@ ACCUMULATORS: dict[str, Accumulator] = {
     "theta_union_agg": sketch("theta_union_agg", "theta_union_agg({p}, {y})", "12"),
 }
 
-DISTINCT: dict[str, Accumulator] = {
-    "count": replace(
-        SET,
-        evaluate="CAST(size({v}) AS BIGINT)",
-        arity=(),
-        nulls="counts the distinct rows where no argument is NULL",
-        result=OF_BIGINT,
-    ),
-    "sum": replace(SET, evaluate=f"{SET_SUM}.s", result=OF_SUM),
-    "avg": replace(
-        SET,
-        evaluate=f"{SET_SUM}.s / nullif({SET_SUM}.n, 0)",
-        decimal=let(SET_SUM, "d", wide_quotient("d.s", "d.n")),
-        result=OF_AVG,
-    ),
-    "collect_list": SET,
-    **{
-        name: ACCUMULATORS[name]
-        for name in ("min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "collect_set")
-    },
+# The same of aggregates without an accumulator.
+OTHER_CASTS: dict[str, SqlType] = {
+    "histogram_numeric": DOUBLE,
+    "product": DOUBLE,
+    "bitmap_construct_agg": BIGINT,
 }
 
 # Calls over stored rows for aggregates without a merge, if Spark's own would ignore the order.
 ONLY_OVER_ROWS: dict[str, str] = {
     name: f"{name}({{args}}) WITHIN GROUP (ORDER BY {{order}}){{filter}}"
     for name in ("listagg", "string_agg")
-}
-
-IGNORE_NULLS: dict[str, Accumulator] = {
-    "first": FIRST_KNOWN,
-    "last": LAST_KNOWN,
-    "any_value": FIRST_KNOWN,
-}
-
-_INTEGERS = frozenset({"TINYINT", "SMALLINT", "INT"})
-_FLOATS = frozenset({"FLOAT", "DOUBLE"})
-# A sum of these stays in range for at least 2 ** 32 rows.
-_IN_RANGE = _INTEGERS | _FLOATS | {"DECIMAL"}
-
-# The families of types are those of ``type_family``.
-TYPED: dict[str, tuple[tuple[frozenset[str], Accumulator], ...]] = {
-    "sum": (
-        (_IN_RANGE, sum_of(PLAIN_SUM)),
-        (
-            frozenset({"BIGINT"}),
-            replace(sum_of(UPPER, LOWER), evaluate=OF_HALVES),
-        ),
-    ),
-    "avg": (
-        (_IN_RANGE, avg_of(PLAIN_SUM, quotient)),
-        (frozenset({"WIDE DECIMAL"}), avg_of(GUARDED_SUM)),
-        (
-            frozenset({"BIGINT"}),
-            avg_of(Part(name="s", update="sum(CAST({x} AS DOUBLE)){filter}", merge="sum({p})")),
-        ),
-    ),
-    "percentile_approx": ((_INTEGERS | {"BIGINT"}, kll("bigint")), (_FLOATS, kll("double"))),
 }
 
 # Other names of the same aggregates: Spark's own synonyms, and names of StreamDialect.
