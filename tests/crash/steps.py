@@ -15,6 +15,8 @@ from tidegate.state.batch import SparkBatch
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from tidegate.metrics.report import BatchReport
+
 CLOCK_US = 4_000_000_000_000_000
 SQL = """
     SELECT k, count(*) AS n, sum(v) AS total, window_start() AS s
@@ -41,6 +43,8 @@ class Target:
 
     def open(self, owner: str, newest_epoch: int | None) -> None:
         self.opened.append((owner, newest_epoch))
+        for epoch in [each for each in self.epochs if newest_epoch is None or each > newest_epoch]:
+            del self.epochs[epoch]
 
     def write(self, frame: DataFrame, epoch: int) -> None:
         self.epochs[epoch] = sorted((tuple(row) for row in frame.collect()), key=repr)
@@ -59,6 +63,7 @@ class Case:
     target: Target = field(default_factory=Target)
     sql: str = SQL
     schema: str = SCHEMA
+    reports: list[BatchReport] = field(default_factory=list)
 
     def start(self, target: Target | None = None, **settings: str) -> Stepper:
         """Start the query, as after a crash."""
@@ -70,7 +75,7 @@ class Case:
         )
         empty = query._prepare(query.given.empty(self.spark))
         job = query._job(empty, Outlets(results=target or self.target), 2)
-        return Stepper(job, str(self.checkpoint), self.spark)
+        return Stepper(job, str(self.checkpoint), self.spark, self.reports.append)
 
     def run(self, stepper: Stepper, number: int, **spark: str) -> object:
         """Run one of ``BATCHES``."""

@@ -58,6 +58,8 @@ def test_a_drain_whose_results_are_out_is_finished_before_anything_else(case: Ca
     assert again.state.epoch == 2
     assert again.state.totals.late == 1
     assert [row[1:3] for row in case.target.epochs[2]] == [(1, 5)]
+    # Both steps of the one call are reported, in order.
+    assert [(each.epoch, each.closed_windows) for each in case.reports[-2:]] == [(1, 1), (2, 1)]
 
 
 def test_a_drain_that_is_asked_for_again_is_the_one_that_was_begun(case: Case) -> None:

@@ -15,6 +15,8 @@ from .steps import BATCHES, Case, Failed, Target
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tidegate.state.manifest import Manifest
+
 
 @pytest.fixture
 def case(interpreted: SparkSession, tmp_path: Path) -> Case:
@@ -71,6 +73,60 @@ def test_a_process_that_is_displaced_after_its_results_does_not_commit(
     assert case.target.epochs == undisturbed.epochs
 
 
+def test_results_that_a_displaced_process_still_commits_are_not_deleted(
+    case: Case, undisturbed: Target
+) -> None:
+    older = case.start()
+    case.run(older, 0)
+    commit = older._store.commit
+
+    def after_a_claim(manifest: Manifest) -> None:
+        # In the moment between the last check of the older process and its manifest.
+        newer = case.start()
+        newer._store.write_segment = killed
+        with pytest.raises(Failed):
+            case.run(newer, 1)
+        commit(manifest)
+
+    older._store.commit = after_a_claim
+    case.run(older, 1)
+    assert case.target.opened[-1][1] == 1
+    last = case.start()
+    assert last.state.epoch == 1
+    case.run(last, 2)
+    last.drain()
+    assert case.target.epochs == undisturbed.epochs
+
+
+def test_an_attempt_at_a_batch_that_reads_other_rows_now_leaves_no_results(case: Case) -> None:
+    stepper = case.start()
+    case.run(stepper, 0)
+    case.target.then = killed
+    with pytest.raises(Failed):
+        case.run(stepper, 1)
+    case.target.then = lambda _: None
+    assert list(case.target.epochs) == [1]
+    case.run(case.start(watermark_lag="1h"), 1, offsets_hash="of other rows")
+    assert case.target.epochs == {}
+
+
+def test_a_stepper_that_has_not_begun_knows_of_a_later_claim(case: Case) -> None:
+    idle = case.start()
+    idle.check_not_displaced()
+    older = case.start()
+    case.run(older, 0)
+    older.check_not_displaced()
+    with pytest.raises(StateError, match=r"another query has written to checkpoint .* since"):
+        idle.check_not_displaced()
+    case.run(case.start(), 1)
+    with pytest.raises(StateError, match="another query writes to checkpoint"):
+        older.check_not_displaced()
+
+
+def killed(*_: object) -> None:
+    raise Failed
+
+
 def test_a_start_and_a_batch_that_is_refused_change_nothing(case: Case) -> None:
     stepper = case.start()
     for number in (0, 1):
@@ -110,13 +166,11 @@ def test_a_replay_reads_its_rows_and_another_batch_of_the_same_number_is_refused
 def test_sinks_are_told_of_the_checkpoint_once_and_by_the_same_id_from_the_first_batch_on(
     case: Case,
 ) -> None:
-    def killed(_: int) -> None:
-        raise Failed
-
     case.target.then = killed
     first = case.start(idle_timeout="1h")
     assert case.target.opened == []
-    # With the stream at its first batch nothing goes out; the drain does not get to its manifest.
+    # With the stream at its first batch nothing goes out; the drain does not get to its manifest,
+    # and the next start finishes it: so its epoch counts as one that the target may keep.
     stepper = case.start()
     case.run(stepper, 0)
     with pytest.raises(Failed):
@@ -125,16 +179,13 @@ def test_sinks_are_told_of_the_checkpoint_once_and_by_the_same_id_from_the_first
     case.run(case.start(), 1)
     owners, epochs = zip(*case.target.opened, strict=True)
     assert len(set(owners)) == 1
-    assert epochs == (None, 0)
+    assert epochs == (None, 1)
     assert first.state.checkpoint_id == ""
     assert case.start().state.checkpoint_id == owners[0]
 
 
 def test_the_id_is_the_same_after_a_first_batch_that_was_never_committed(case: Case) -> None:
     shutil.rmtree(case.checkpoint, ignore_errors=True)
-
-    def killed(_: int) -> None:
-        raise Failed
 
     case.target.then = killed
     with pytest.raises(Failed):
@@ -144,7 +195,7 @@ def test_the_id_is_the_same_after_a_first_batch_that_was_never_committed(case: C
     case.start().run(*first_batch_that_closes(case))
     owners, epochs = zip(*case.target.opened, strict=True)
     assert len(set(owners)) == 1
-    assert epochs == (None, None)
+    assert epochs == (None, 0)
 
 
 def first_batch_that_closes(case: Case):

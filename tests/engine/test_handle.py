@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tidegate
-from tidegate.errors import ExecutionError, TidegateError
+from tidegate.errors import ExecutionError, StateError, TidegateError
+from tidegate.state import cleaning
+from tidegate.state.files import LocalFiles
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -224,6 +226,85 @@ def test_a_failure_outside_of_batches_is_told_and_no_property_ever_raises(stream
     shutil.rmtree(stream.folder / "checkpoint")
     assert str(run.status["failure"]).startswith("the query stopped: ")
     assert (run.status["open_windows"], run.watermark) == (1, "2026-01-01T00:00:00Z")
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt("enough")], ids=repr)
+def test_a_sink_that_ends_python_ends_the_query_by_name_and_a_restart_has_every_row_once(
+    stream: Stream, error: BaseException
+) -> None:
+    def end() -> None:
+        raise error
+
+    sink = Sink(before=end)
+    stream.add()
+    stream.add()
+    told = r"a sink called sys.exit\(3\)" if isinstance(error, SystemExit) else "KeyboardInterrupt"
+    run = stream.start(sink)
+    with pytest.raises(ExecutionError, match=told):
+        run.await_termination(timeout=60)
+    assert (run.status["active"], run.status["batch_id"], sink.rows) == (False, 0, 0)
+
+    sink.before = nothing
+    run = stream.start(sink, once=True)
+    run.await_termination()
+    sink.before = end
+    # A drain runs in the thread that asks for it, in which Ctrl-C is raised.
+    with pytest.raises((ExecutionError, KeyboardInterrupt), match=r"sys\.exit|enough"):
+        run.drain()
+    sink.before = nothing
+    run.drain()
+    assert (sink.rows, run.status["late"]) == (4, 0)
+
+
+def test_a_drain_that_the_next_start_finishes_is_reported_first(stream: Stream) -> None:
+    sink = Sink(before=fail)
+    reports: list[BatchReport] = []
+    stream.add()
+    run = stream.start(sink, once=True)
+    run.await_termination()
+    with pytest.raises(ExecutionError, match="the disk is full"):
+        run.drain()
+    sink.before = nothing
+    stream.add()
+    stream.start(sink, once=True, on_batch=reports.append).await_termination()
+    assert [(each.epoch, each.closed_windows, each.rows_in) for each in reports] == [
+        (1, 1, 0),
+        (2, 0, 2),
+    ]
+
+
+def test_a_handle_that_a_later_start_has_displaced_changes_nothing(stream: Stream) -> None:
+    sink = Sink()
+    runs = []
+    # The first one never has a batch, and so has never written.
+    for _ in range(3):
+        runs.append(stream.start(sink, once=True))
+        runs[-1].await_termination()
+        stream.add()
+    for run, told in zip(runs, ("has written to", "writes to"), strict=False):
+        with pytest.raises(StateError, match=f"another query {told} checkpoint"):
+            run.stop(drain=True)
+    assert sink.rows == 2
+    runs[-1].drain()
+    assert (sink.rows, runs[-1].status["late"]) == (4, 0)
+
+
+def test_old_files_that_cannot_be_deleted_are_counted(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: LocalFiles, name: str) -> None:
+        raise OSError(f"503 {name}")
+
+    monkeypatch.setattr(LocalFiles, "delete", refuse)
+    monkeypatch.setattr(cleaning, "KEPT_MANIFESTS", 2)
+    reports: list[BatchReport] = []
+    for _ in range(4):
+        stream.add()
+    with stream.start(Sink(), once=True, on_batch=reports.append) as run:
+        run.await_termination()
+    counts = [report.clean_up_failures for report in reports]
+    assert (counts[:2], counts[2] > 0) == ([0, 0], True)
+    assert run.status["clean_up_failures"] == sum(counts)
 
 
 def test_random_calls_at_random_moments_from_random_threads_do_what_is_documented(

@@ -10,7 +10,7 @@ import pytest
 
 import tidegate
 from tidegate.connectors.sinks import MemorySink
-from tidegate.errors import StateError
+from tidegate.errors import ExecutionError, StateError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +26,6 @@ IDLE = {**EVENT, "idle_timeout": "10s"}
     [
         ("tumblingwindow('ss', 1)", EVENT, False),
         ("tumblingwindow('ss', 1)", IDLE, True),
-        ("tumblingwindow('ss', 1) EMIT EARLY EVERY INTERVAL '1' SECOND", EVENT, True),
         ("tumblingwindow('ss', 1)", CLOCK, True),
         ("hoppingwindow('ss', 2, 1)", CLOCK, True),
         ("cumulatewindow('ss', 2, 1)", CLOCK, True),
@@ -56,7 +55,7 @@ class Stream:
     """A query over files."""
 
     def __init__(self, spark: SparkSession, folder: Path, window: str) -> None:
-        self.spark, self.folder, self.window = spark, folder, window
+        self.spark, self.folder, self.window, self.source = spark, folder, window, "r"
         (folder / "in").mkdir()
 
     def add(self, name: str) -> None:
@@ -71,7 +70,9 @@ class Stream:
             .json(str(self.folder / "in"))
         )
         query = tidegate.sql(
-            f"SELECT count(*) AS n FROM r GROUP BY {self.window}", settings=settings, r=rows
+            f"SELECT count(*) AS n FROM {self.source} GROUP BY {self.window}",
+            settings=settings,
+            r=rows,
         )
         sink = MemorySink()
         return sink, query.start(sink=sink, checkpoint=self.folder / "checkpoint", **options)
@@ -102,11 +103,12 @@ def test_a_run_over_what_there_is_and_a_live_one_take_turns_and_a_clock_that_wen
         assert run.status["rows_in"] == 2
     assert spark.conf.get("spark.sql.streaming.triggerAvailableNowWrapper.enabled") == "false"
 
-    # The tick source was started an hour later than now, as a machine's clock sees it that went
-    # back by an hour.
+    # The ticks have a clock of their own, which the machine's does not move: one before 0 for each.
     started = tmp_path / "checkpoint" / "sources" / "1" / "0"
     version, at = started.read_text().split("\n")
-    started.write_text(f"{version}\n{int(at) + 3_600_000}")
+    assert (version, -60_000 < int(at) < 0) == ("v1", True)
+    # As if the tick source had been started by the machine's clock, which has gone back since.
+    started.write_text(f"{version}\n{time.time_ns() // 1_000_000 + 3_600_000}")
     (started.parent / ".0.crc").unlink(missing_ok=True)
     before = run.status["batch_id"]
     with stream.start(CLOCK)[1] as run:
@@ -117,6 +119,37 @@ def test_a_run_over_what_there_is_and_a_live_one_take_turns_and_a_clock_that_wen
     run.await_termination()
     run.drain()
     assert [row["n"] for row in sink.rows()] == [1]
+
+
+def test_a_source_that_is_read_twice_is_one_and_a_half_written_first_offset_is_swept(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    stream = Stream(spark, tmp_path, "tumblingwindow('ss', 10)")
+    stream.source = "(SELECT * FROM r UNION ALL SELECT * FROM r WHERE v = 1)"
+    stream.add("0.json")
+    # What a process leaves that is killed while Spark plans its first batch.
+    (tmp_path / "checkpoint" / "offsets").mkdir(parents=True)
+    (tmp_path / "checkpoint" / "offsets" / ".0.9f.tmp").write_text("v1\n{")
+    for name, counts in (("1.json", []), ("2.json", [])):
+        sink, run = stream.start(IDLE, once=True)
+        run.await_termination()
+        assert [row["n"] for row in sink.rows()] == counts
+        stream.add(name)
+    run.drain()
+    assert [row["n"] for row in sink.rows()] == [4]
+
+
+def test_a_start_that_spark_refuses_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Stream(spark, tmp_path, "tumblingwindow('ss', 10)")
+    with stream.start(EVENT, name="one")[1] as run:
+        until(lambda: (tmp_path / "checkpoint" / "metadata").exists())
+        # As if the query were writing its first offsets.
+        (tmp_path / "checkpoint" / "offsets" / ".0.9f.tmp").write_text("v1\n{")
+        for name in ("one", "other"):
+            with pytest.raises(ExecutionError, match="the query did not start"):
+                stream.start(EVENT, name=name)
+        assert (tmp_path / "checkpoint" / "offsets" / ".0.9f.tmp").exists()
+        assert run.status["failure"] is None
 
 
 def test_an_idle_timeout_that_is_added_is_refused_and_one_that_is_taken_away_is_not(

@@ -32,9 +32,19 @@ _MEND_CHECKPOINT = (
 )
 _MEND_FRAMES = 'Write e.g. clicks=spark.readStream..., or a schema: clicks="ts TIMESTAMP, v INT".'
 # An interval in Spark's notation, which is also allowed for a trigger.
-_SPARK_INTERVAL = re.compile(
-    r"\s*(\d+\s+(micro|milli)?(second|minute|hour|day|week)s?\s*)+", re.IGNORECASE
+_SPARK_PART = re.compile(
+    r"(\d+)\s+(microsecond|millisecond|second|minute|hour|day|week)s?\s*", re.IGNORECASE
 )
+_SPARK_INTERVAL = re.compile(rf"\s*({_SPARK_PART.pattern})+", re.IGNORECASE)
+_MICROS = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "week": 604_800_000_000,
+}
 
 
 def statement_text(value: object) -> str:
@@ -165,20 +175,20 @@ def checkpoint(value: StrPath | None, *, local: bool = True) -> str:
     return folder
 
 
-def trigger(value: object) -> str | None:
-    """Return the interval of batches."""
+def trigger(value: object) -> int:
+    """Return the interval of batches in microseconds; 0: as fast as possible."""
     if value is None:
-        return None
+        return 0
     example = 'Give a duration, e.g. trigger="1s"; without trigger, batches follow at once.'
     if not isinstance(value, str):
         raise ConfigError(f"trigger is {shown(value)}, it must be text with a unit\n\n{example}")
     if _SPARK_INTERVAL.fullmatch(value):
-        return value
+        parts = _SPARK_PART.findall(value)
+        return sum(int(number) * _MICROS[unit.lower()] for number, unit in parts)
     try:
-        parse_duration(value)
+        return parse_duration(value)
     except ValueError as error:
         raise ConfigError(f"trigger: {error}\n\n{example}") from None
-    return value
 
 
 def query_name(value: object) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
@@ -25,19 +25,6 @@ class Sink(Protocol):
         """Write the rows of an epoch, replacing what an earlier attempt at it wrote."""
 
 
-class ReplacingSink(Sink, Protocol):
-    """A sink in which a result replaces an earlier one of the same window and keys.
-
-    Only such a sink can take the provisional results of EMIT EARLY. The attribute
-    ``replaces_results`` says at run time whether a sink is one.
-    """
-
-    replaces_results: bool
-
-    def replace_by(self, columns: Sequence[str]) -> None:
-        """Take the columns that identify a result; called at each start, with none if none do."""
-
-
 class OwnedSink(Sink, Protocol):
     """A sink whose target belongs to one checkpoint; ``open`` is called at each start."""
 
@@ -46,8 +33,9 @@ class OwnedSink(Sink, Protocol):
 
         Args:
             owner: the id of the checkpoint.
-            newest_epoch: the newest epoch of the checkpoint, None if it has none; rows of later
-                epochs were interrupted or rolled back.
+            newest_epoch: the newest epoch of the checkpoint, None if it has none. If the epoch
+                after it was begun and is written again next, that one. Rows of later epochs were
+                interrupted or rolled back.
 
         Raises:
             ConfigError: the target belongs to another checkpoint.

@@ -7,14 +7,17 @@ as long as its own handle exists; a reference back would keep both alive forever
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from tidegate.engine.failures import in_a_batch
 from tidegate.engine.gate import Gate, TurnedAway
 from tidegate.engine.offsets import SparkProgress
+from tidegate.engine.pace import Pace
 from tidegate.engine.stepper import Stepper
 from tidegate.spark.isolation import most_tasks, private_session
 
@@ -37,14 +40,14 @@ class Launch:
 
     Attributes:
         checkpoint: the folder of Spark's progress and of the state.
-        trigger: the interval of batches; None: as fast as possible.
+        interval_us: from the start of a batch to that of the next; 0: as fast as possible.
         once: process the available input, then end.
         name: the name of the query in Spark.
         on_batch: called with the report of each batch.
     """
 
     checkpoint: str
-    trigger: str | None = None
+    interval_us: int = 0
     once: bool = False
     name: str | None = None
     on_batch: OnBatch | None = None
@@ -59,6 +62,7 @@ class Batches:
         failure: what the last batch raised.
         failed_watches: how often ``on_batch`` failed.
         clock_leaps: how often the machine's clock has leapt.
+        clean_up_failures: how many calls that clean up the checkpoint have failed.
 
     Args:
         job: what to run.
@@ -71,28 +75,32 @@ class Batches:
 
     def __init__(self, job: Job, launch: Launch, spark: SparkSession) -> None:
         self.gate = Gate()
-        self.failure: Exception | None = None
+        self.failure: BaseException | None = None
         self.failed_watches = 0
         self.clock_leaps = 0
+        self.clean_up_failures = 0
         self._job = job
         self._launch = launch
         self._spark = spark
         self._conf: Any = spark._jsparkSession.sessionState().conf()
         # This stepper only checks, before anything starts, that the checkpoint is of this query.
         # From the first batch on, steps run in the session that Spark makes for the batches.
-        self.stepper = Stepper(job, launch.checkpoint, private_session(spark))
+        self.stepper = Stepper(job, launch.checkpoint, private_session(spark), self.report)
         self._progress = SparkProgress(spark, launch.checkpoint)
         self._query_id = ""
         self._has_session = False
+        self._pace = Pace(0)
         self._is_active: Callable[[], bool] = lambda: True
 
-    def callback(self, is_active: Callable[[], bool]) -> BatchCallback:
+    def callback(self, interval_us: int, is_active: Callable[[], bool]) -> BatchCallback:
         """Return the function that Spark calls with the batches of one start of its query.
 
         Args:
+            interval_us: from the start of a batch to that of the next.
             is_active: whether Spark's query has not been stopped yet.
         """
         self._has_session = False
+        self._pace = Pace(interval_us)
         self._is_active = is_active
         return BatchCallback(self)
 
@@ -109,18 +117,23 @@ class Batches:
         """
         try:
             with self.gate.entered():
+                self._pace.starts()
                 self._run(rows, batch_id)
+            self._pace.wait(self.gate, self._is_active)
         finally:
             self._hold()
 
-    def report(self, report: BatchReport | None) -> None:
-        """Call ``on_batch`` with the report of a batch; if it fails, the query goes on."""
-        self.clock_leaps += 0 if report is None else report.clock_leaps
-        if report is None or self._launch.on_batch is None:
+    def report(self, report: BatchReport) -> None:
+        """Call ``on_batch`` with the report of a step; if it fails, the query goes on."""
+        self.clock_leaps += report.clock_leaps
+        self.clean_up_failures += report.clean_up_failures
+        if self._launch.on_batch is None:
             return
         try:
             self._launch.on_batch(report)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt) and _in_main_thread():
+                raise  # Ctrl-C, while somebody waits for a drain
             self.failed_watches += 1
             if self.failed_watches == 1:
                 with suppress(Exception):
@@ -134,17 +147,22 @@ class Batches:
     def _run(self, rows: DataFrame, batch_id: int) -> None:
         try:
             if not self._has_session:
-                self.stepper = Stepper(self._job, self._launch.checkpoint, rows.sparkSession)
+                self.stepper = Stepper(
+                    self._job, self._launch.checkpoint, rows.sparkSession, self.report
+                )
                 self._progress = SparkProgress(rows.sparkSession, self._launch.checkpoint)
                 self._query_id = self._progress.query_id()
                 self._has_session = True
             batch = self._progress.batch(batch_id).of_query(self._query_id)
             self.stepper.limit_tasks(most_tasks(self._spark, self._conf))
-            report = self.stepper.run(batch, _rows_of(rows))
+            self.stepper.run(batch, _rows_of(rows))
         except Exception as error:
             self.failure = error
             raise
-        self.report(report)
+        except BaseException as error:
+            # sys.exit() in a sink, say. It would end a thread of Spark's without a word.
+            self.failure = error
+            raise in_a_batch(error) from error
 
     def _hold(self) -> None:
         """After a stop was requested, keep Spark from planning a batch before it has stopped."""
@@ -173,6 +191,10 @@ class BatchCallback:
     def release(self) -> None:
         """Drop all references, once Spark's query has ended."""
         self._batches = None
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
 
 
 def _rows_of(rows: DataFrame) -> DataFrame | None:

@@ -8,7 +8,7 @@ from tidegate.spark.failures import reason_of
 _LONGEST_SECONDS = 1e15
 
 
-def in_a_batch(failure: Exception) -> TidegateError:
+def in_a_batch(failure: BaseException) -> TidegateError:
     """Return the error for a failure in a step."""
     if isinstance(failure, TidegateError):
         return failure

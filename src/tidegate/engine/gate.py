@@ -78,11 +78,17 @@ class Gate:
         """Admit no further batch."""
         with self._changed:
             self._closed = True
+            self._changed.notify_all()
 
     def reopen(self) -> None:
         """Admit batches again."""
         with self._changed:
             self._closed = self.turned_away = False
+
+    def wait_until_closed(self, seconds: float) -> bool:
+        """Wait until the gate is closed; False when ``seconds`` were not enough."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._closed, seconds)
 
     def wait_until_empty(self) -> None:
         """Wait until the batch inside has ended."""

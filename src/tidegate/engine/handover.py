@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.connectors.protocol import persisted
 from tidegate.engine.job import OwnedOutlet
+from tidegate.errors import ExecutionError
 from tidegate.spark.isolation import Mirror, in_session
 
 if TYPE_CHECKING:
@@ -58,9 +59,20 @@ class _UserSink:
     mirror: Mirror
 
     def write(self, frame: DataFrame, epoch: int) -> None:
-        """Compute a frame and pass it to the sink."""
+        """Compute a frame and pass it to the sink.
+
+        Raises:
+            ExecutionError: the sink called ``sys.exit``; that is a failure like any other.
+        """
         with persisted(frame) as kept:
-            self.sink.write(in_session(kept, self.mirror.current()), epoch)
+            try:
+                self.sink.write(in_session(kept, self.mirror.current()), epoch)
+            except SystemExit as error:
+                raise ExecutionError(
+                    f"a sink called sys.exit({error.code!r})\n\nA sink cannot end the process. "
+                    "Raise an error if it cannot write; to end the query after the batch, call "
+                    "run.stop()."
+                ) from error
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -53,8 +53,9 @@ class OwnedOutlet(Outlet, Protocol):
 
         Args:
             owner: the id of the checkpoint, the same at every start.
-            newest_epoch: the newest epoch of the state, None if there is no state yet; later epochs
-                in the target were never committed.
+            newest_epoch: the newest epoch of the state, None if there is no state yet. If the epoch
+                after it was begun and is written again next, that one. Later epochs in the target
+                were never committed.
 
         Raises:
             TidegateError: the target belongs to another checkpoint.

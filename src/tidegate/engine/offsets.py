@@ -107,6 +107,11 @@ class SparkProgress:
                 offsets=tuple(offsets),
             )
 
+    def has_query(self) -> bool:
+        """Return whether a query has been started on the checkpoint."""
+        with self._reading("metadata"):
+            return bool(self._files.exists(self._new_path(f"{self._root}/metadata")))
+
     def query_id(self) -> str:
         """Return the id that Spark gave the query; it survives restarts.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tidegate.engine.clock import goes_back
@@ -57,16 +58,25 @@ class Stepper:
         job: what to run.
         checkpoint: the query's checkpoint folder.
         spark: a session that the stepper may configure; frames given to ``run`` must belong to it.
+        on_step: called with the report of each step once it is committed. One call of ``run`` may
+            run several steps: a drain that was begun before is finished first.
 
     Raises:
         StateError: the checkpoint holds the state of another query, or cannot be read.
     """
 
-    def __init__(self, job: Job, checkpoint: str, spark: SparkSession) -> None:
+    def __init__(
+        self,
+        job: Job,
+        checkpoint: str,
+        spark: SparkSession,
+        on_step: Callable[[BatchReport], object] = lambda report: None,
+    ) -> None:
         pin(spark)
         for name, value in STEP_CONF.items():
             spark.conf.set(name, value)
         self._job = job
+        self._on_step = on_step
         self._checkpoint = checkpoint
         self._plan = plan_file(job.plan)
         self._store = StateStore(spark, checkpoint, self._plan)
@@ -103,7 +113,7 @@ class Stepper:
         with self._lock:
             # Checked before anything is written, so that a refused batch changes nothing.
             self._is_replay(batch)
-            self._begin()
+            self._begin(batch)
             self._finish_end()
             if self._is_replay(batch):
                 if rows is not None:
@@ -112,10 +122,7 @@ class Stepper:
                     rows.write.format("noop").mode("overwrite").save()
                 return None
             decided = self._decided()
-            if decided is not None and (decided.query_id, decided.offsets_hash) != (
-                batch.query_id,
-                batch.offsets_hash,
-            ):
+            if decided is not None and not _is_of(decided, batch):
                 _LOG.warning(
                     "batch %d of %s reads other rows than an earlier attempt at it, whose results "
                     "may have been emitted",
@@ -167,8 +174,20 @@ class Stepper:
                 )
             return self._step(self._without_rows(kind))
 
-    def _begin(self) -> None:
-        """Claim the checkpoint and open the sinks, before the first step."""
+    def check_not_displaced(self) -> None:
+        """Check that no other process has claimed the checkpoint since this stepper was made.
+
+        Raises:
+            StateError: one has; the message names it.
+        """
+        self._store.check_not_displaced()
+
+    def _begin(self, batch: SparkBatch | None = None) -> None:
+        """Claim the checkpoint and open the sinks, before the first step.
+
+        Args:
+            batch: the batch to run, if it is one.
+        """
         if self._has_begun:
             return
         if not self._store.is_claimed:
@@ -177,8 +196,17 @@ class Stepper:
             self._store.check_claim()
         # Another process may have written, or a step that seemed to fail may have been committed.
         self._state = self._newest()
-        newest_epoch = self._state.epoch if self._state.epoch >= 0 else None
-        self._job.outlets.open(self._store.checkpoint_id, newest_epoch)
+        newest_epoch = self._state.epoch
+        decided = self._decided()
+        if decided is not None and (batch is None or _is_of(decided, batch)):
+            # Its results are about to be replaced by the same rows, so sinks keep them until then.
+            # The process that announced it may be past its last check and may still commit it: it
+            # is the only epoch that can get a manifest of another process after our claim, since
+            # results are written only by a process that finds no newer claim after its intent.
+            newest_epoch += 1
+        self._job.outlets.open(
+            self._store.checkpoint_id, newest_epoch if newest_epoch >= 0 else None
+        )
         self._has_begun = True
 
     def _finish_end(self) -> tuple[StepKind, BatchReport] | None:
@@ -236,6 +264,7 @@ class Stepper:
         try:
             self._state, report = step(self._state, batch, self._job, self._io)
             self._has_begun = has_begun
+            self._on_step(report)
         except TidegateError:
             raise
         except Exception as error:
@@ -244,3 +273,10 @@ class Stepper:
                 raise damage from error
             raise
         return report
+
+
+def _is_of(decided: Intent, batch: SparkBatch) -> bool:
+    """Whether a decision holds for a batch: one of a drain or flush always does."""
+    if not decided.is_batch or decided.batch_id != batch.batch_id:
+        return True
+    return (decided.query_id, decided.offsets_hash) == (batch.query_id, batch.offsets_hash)

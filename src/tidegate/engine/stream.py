@@ -7,14 +7,9 @@
 from __future__ import annotations
 
 import threading
-import weakref
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
+from typing import TYPE_CHECKING
 
 from tidegate.engine.batches import Batches, Launch
 from tidegate.engine.failures import (
@@ -23,12 +18,10 @@ from tidegate.engine.failures import (
     outside_of_batches,
     refused_inside,
 )
-from tidegate.engine.ticks import AVAILABLE_NOW, turn_back_ticks, with_sources_of
+from tidegate.engine.start import JVM_ERRORS, Kind, Starter, is_active
 from tidegate.errors import ConfigError, ExecutionError, TidegateError
 from tidegate.spark.failures import reason_of
-from tidegate.spark.files import cheaper_files
-from tidegate.spark.isolation import starting
-from tidegate.time import format_time, parse_duration
+from tidegate.time import format_time
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -36,16 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from tidegate.engine.batches import BatchCallback
     from tidegate.engine.job import Job
-
-_INITIALIZATION_MS = 10_000
-
-# Whether a start stops a query that already runs on the same checkpoint.
-ONE_RUN = "spark.sql.streaming.stopActiveRunOnRestart"
-
-# What py4j raises when a call fails in the JVM, or when the JVM is gone.
-_JVM_ERRORS = (PySparkException, Py4JError, OSError)
 
 
 class Run:
@@ -57,17 +41,11 @@ class Run:
         self._ending = threading.RLock()
         self._told: TidegateError | None = None
         self._ended_well = False
-        spark = rows.sparkSession
-        self._batches = Batches(job, launch, spark)
+        self._batches = Batches(job, launch, rows.sparkSession)
         self._gate = self._batches.gate
-        self._rows, last = with_sources_of(launch.checkpoint, rows, job.plan)
-        # Otherwise Spark would stop a query on this checkpoint in the middle of a batch.
-        self._settings = cheaper_files(spark, launch.checkpoint) | {ONE_RUN: "false"}
-        if self._rows is not rows:
-            self._settings |= {AVAILABLE_NOW: "true"}
-            turn_back_ticks(spark, launch.checkpoint, last)
-        trigger = {"availableNow": True} if launch.once else {"processingTime": _interval(launch)}
-        self._current = self._start(trigger)
+        self._starter = Starter(rows, launch, job.plan)
+        kind = Kind.ALL_THERE_IS if launch.once else Kind.LIVE
+        self._current = self._starter.start(kind, self._batches)
 
     @property
     def query(self) -> StreamingQuery:
@@ -93,7 +71,7 @@ class Run:
         """The progress of the query: batch, watermark, failure, row counts, size of the state."""
         state = self._batches.stepper.state
         totals = {name: getattr(state.totals, name) for name in state.totals.__slots__}
-        active = _is_active(self.query)
+        active = is_active(self.query)
         failure = None if active else self._find_failure()
         return {
             "name": self._launch.name,
@@ -106,6 +84,7 @@ class Run:
             "segments": len(state.segments),
             "failed_watches": self._batches.failed_watches,
             "clock_leaps": self._batches.clock_leaps,
+            "clean_up_failures": self._batches.clean_up_failures,
             **totals,
         }
 
@@ -153,7 +132,7 @@ class Run:
         if self._gate.holds_me:
             raise refused_inside("wait for the end of the query")
         # An exception here is the failure of the query, which we report below.
-        with suppress(*_JVM_ERRORS):
+        with suppress(*JVM_ERRORS):
             if timeout is None:
                 self.query.awaitTermination()
             # Spark accepts fractions of a second, despite its annotation, but not 0.
@@ -172,7 +151,7 @@ class Run:
         """
         if self._gate.holds_me:
             raise refused_inside("drain")
-        if _is_active(self.query):
+        if is_active(self.query):
             raise ExecutionError(
                 "the query is still running\n\n"
                 "Write run.stop(drain=True), or run.await_termination() first."
@@ -192,40 +171,14 @@ class Run:
             if error is None:
                 raise
 
-    def _start(self, trigger: dict[str, Any]) -> _Started:
-        """Start Spark's query; return once Spark has created its sources."""
-        spark = self._rows.sparkSession
-        query: weakref.ref[StreamingQuery] | None = None
-        callback = self._batches.callback(lambda: query is None or _is_active(query()))
-        writer = self._rows.writeStream.foreachBatch(callback).option(
-            "checkpointLocation", self._launch.checkpoint
-        )
-        if self._launch.name:
-            writer = writer.queryName(self._launch.name)
-        # Spark reads settings of the user's session while it creates the sources.
-        with starting(spark, self._settings):
-            try:
-                started = writer.trigger(**trigger).start()
-            except _JVM_ERRORS as error:
-                raise ExecutionError(
-                    f"the query did not start: {reason_of(error)}\n\n"
-                    "Fix that and start again; nothing has been read. Its checkpoint is "
-                    f"{self._launch.checkpoint}."
-                ) from error
-            query = weakref.ref(started)
-            # If the query fails now, its handle reports that.
-            with suppress(*_JVM_ERRORS):
-                started._jsq.streamingQuery().awaitInitialization(_INITIALIZATION_MS)
-        return _Started(started, callback)
-
     def _end(self) -> None:
         """Stop Spark's query between two batches."""
         self._gate.close()
         self._gate.wait_until_empty()
         try:
             self.query.stop()
-        except _JVM_ERRORS as error:
-            if _is_active(self.query):
+        except JVM_ERRORS as error:
+            if is_active(self.query):
                 raise ExecutionError(
                     f"Spark does not stop the query: {reason_of(error)}"
                 ) from error
@@ -241,22 +194,24 @@ class Run:
                     "has run, stop(drain=True) or --drain closes its windows too."
                 ) from failure
             try:
+                # Before a pending batch is run, which would displace the other process.
+                self._batches.stepper.check_not_displaced()
                 self._run_pending()
                 with self._gate.occupied():
                     do()
             except TidegateError:
                 raise
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise ExecutionError(
                     f"the flush or drain failed: {reason_of(error)}\n\nThe state is unchanged. "
                     "Fix the cause and request it again."
                 ) from error
 
     def _flush(self) -> None:
-        self._batches.report(self._batches.stepper.flush())
+        self._batches.stepper.flush()
 
     def _drain(self) -> None:
-        self._batches.report(self._batches.stepper.drain())
+        self._batches.stepper.drain()
 
     def _run_pending(self) -> None:
         """Run the batch that Spark has planned and no step has taken, if there is one."""
@@ -264,13 +219,12 @@ class Run:
             return
         self._gate.reopen()
         try:
-            # Spark runs a planned batch first, and with this trigger it runs one batch.
-            self._current = self._start({"once": True})
-            with suppress(*_JVM_ERRORS):
+            self._current = self._starter.start(Kind.PLANNED_BATCH, self._batches)
+            with suppress(*JVM_ERRORS):
                 self.query.awaitTermination()
         finally:
             self._gate.close()
-            self._current.callback.release()
+            self._current.release()
         self._raise_failure()
         if self._batches.has_pending():
             raise ExecutionError(
@@ -285,47 +239,21 @@ class Run:
 
     def _find_failure(self) -> TidegateError | None:
         """Return why the query failed, None if it was stopped or is still running."""
-        query, callback = self._current.query, self._current.callback
-        if self._told is None and not _is_active(query):
+        query = self._current.query
+        if self._told is None and not is_active(query):
             if self._batches.failure is not None:
                 self._told = in_a_batch(self._batches.failure)
             elif not self._gate.turned_away:
                 self._told = outside_of_batches(self._exception(query))
-            callback.release()
+            self._current.release()
         return self._told
 
     def _exception(self, query: StreamingQuery) -> Exception | None:
         """Return the failure that ended a query outside of its batches, None if it was stopped."""
         try:
             found = query.exception()
-        except _JVM_ERRORS as error:
+        except JVM_ERRORS as error:
             # Spark is gone: use what was known of the query when it ended.
             return None if self._ended_well or self._gate.is_closed else error
         self._ended_well = self._ended_well or found is None
         return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Started:
-    """Spark's query, and the function that it calls with batches."""
-
-    query: StreamingQuery
-    callback: BatchCallback
-
-
-def _is_active(query: StreamingQuery | None) -> bool:
-    try:
-        return query is not None and bool(query.isActive)
-    except _JVM_ERRORS:
-        # Spark itself has ended.
-        return False
-
-
-def _interval(launch: Launch) -> str:
-    """Our durations (``1s``) as Spark writes them; any other text is already Spark's."""
-    if launch.trigger is None:
-        return "0 seconds"
-    try:
-        return f"{parse_duration(launch.trigger) // 1000} milliseconds"
-    except ValueError:
-        return launch.trigger

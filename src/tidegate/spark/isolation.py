@@ -52,6 +52,12 @@ PARTITIONS = "spark.sql.shuffle.partitions"
 # Only one start at a time may change settings of the user's session.
 _ONE_START = threading.Lock()
 
+# Held while settings of a user's session are changed for a start, changed back, or copied.
+_SETTINGS = threading.Lock()
+
+# During a start: its session, and the settings of the user that are in it otherwise.
+_CHANGED: list[tuple[Any, Any]] = []
+
 
 def private_session(spark: SparkSession) -> SparkSession:
     """Return a session with the functions and settings of another one, except pinned settings.
@@ -92,21 +98,36 @@ def starting(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]
         spark: the session of the user.
         settings: settings to make unless the user has made them; pinned settings are unset too.
     """
-    conf: Any = spark._jsparkSession.sessionState().conf()
+    session: Any = spark._jsparkSession
+    conf: Any = session.sessionState().conf()
     with _ONE_START:
-        theirs = {name: conf.getConfString(name) for name in _pinned(conf)}
-        ours = {name: value for name, value in settings.items() if not conf.contains(name)}
+        with _SETTINGS:
+            theirs = {name: conf.getConfString(name) for name in _pinned(conf)}
+            ours = {name: value for name, value in settings.items() if not conf.contains(name)}
+            jvm: Any = spark._jvm
+            _CHANGED.append((session, jvm.java.util.HashMap(conf.settings())))
         try:
-            for name in theirs:
-                conf.unsetConf(name)
-            for name, value in ours.items():
-                conf.setConfString(name, value)
+            with _SETTINGS:
+                for name in theirs:
+                    conf.unsetConf(name)
+                for name, value in ours.items():
+                    conf.setConfString(name, value)
             yield
         finally:
-            for name in ours:
-                conf.unsetConf(name)
-            for name, value in theirs.items():
-                conf.setConfString(name, value)
+            with _SETTINGS:
+                for name in ours:
+                    conf.unsetConf(name)
+                for name, value in theirs.items():
+                    conf.setConfString(name, value)
+                _CHANGED.clear()
+
+
+def _settings_of_user(session: Any) -> Any:  # noqa: ANN401 - JVM objects
+    """The settings of a session, or during a start those from before it."""
+    for changed, before in _CHANGED:
+        if changed.equals(session):
+            return before
+    return session.sessionState().conf().settings()
 
 
 def most_tasks(spark: SparkSession, conf: Any = None) -> int:  # noqa: ANN401 - a JVM object
@@ -136,12 +157,11 @@ class Mirror:
         self._copy = SparkSession(spark.sparkContext, self._original.cloneSession())
         self._pinned = pinned
         self._seen: Any = None
-        self._lock = threading.Lock()
 
     def current(self) -> SparkSession:
         """Return the session, with the current settings of the other one."""
-        with self._lock:
-            theirs: Any = self._original.sessionState().conf().settings()
+        with _SETTINGS:
+            theirs = _settings_of_user(self._original)
             if self._seen is None or not self._seen.equals(theirs):
                 copy: Any = self._copy._jsparkSession
                 jvm: Any = self._copy._jvm

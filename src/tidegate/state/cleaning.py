@@ -56,13 +56,14 @@ class Cleaner:
         """Record an intent that this process wrote."""
         self._intents.setdefault(epoch, []).append(intent_name(epoch, self._writer.term))
 
-    def clean_up(self, now: Manifest, written: Iterable[str]) -> None:
-        """Delete what is no longer needed after a commit.
+    def clean_up(self, now: Manifest, written: Iterable[str]) -> int:
+        """Delete what is no longer needed after a commit; return how many calls failed.
 
         Args:
             now: the manifest that was just committed.
             written: the segments that this process has written since the previous commit.
         """
+        before = self.failures
         try:
             self._look(now, written)
         except (OSError, StateError) as error:
@@ -78,6 +79,7 @@ class Cleaner:
                 failed += 1
                 if failed == MOST_FAILURES:
                     break
+        return self.failures - before
 
     def _note(self, error: Exception) -> None:
         self.failures += 1

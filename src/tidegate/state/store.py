@@ -30,7 +30,14 @@ from tidegate.state.manifest import Manifest, Segment, StateFile, Writer
 from tidegate.state.manifest_log import ManifestLog, manifest_name, reason
 from tidegate.state.plan_file import NAME as PLAN
 from tidegate.state.plan_file import PlanFile
-from tidegate.state.writers import Claim, check_claim, claim, displaced
+from tidegate.state.writers import (
+    Claim,
+    check_claim,
+    check_unclaimed,
+    claim,
+    displaced,
+    newest_term,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -83,6 +90,8 @@ class StateStore:
         self._intents: dict[int, Intent] | None = None
         # Segments written since the last commit.
         self._written: dict[str, None] = {}
+        # The newest claim of any process when this store was made; later ones displace it.
+        self._known_term = newest_term(self.files)
 
     def newest(self) -> Manifest | None:
         """Return the newest manifest, None when there is none.
@@ -109,11 +118,6 @@ class StateStore:
         assert self._claim is not None, "the checkpoint has been claimed"
         return self._claim.checkpoint_id
 
-    @property
-    def clean_up_failures(self) -> int:
-        """How many calls to clean up have failed so far."""
-        return self._cleaner.failures if self._cleaner else 0
-
     def claim(self, known_epoch: int) -> None:
         """Claim the checkpoint: from now on only this process may write to it.
 
@@ -139,6 +143,17 @@ class StateStore:
             StateError: another process has claimed the checkpoint since.
         """
         check_claim(self.files, self.writer)
+
+    def check_not_displaced(self) -> None:
+        """Check that no other process has claimed the checkpoint since this store was made.
+
+        Raises:
+            StateError: another process has.
+        """
+        if self._claim is not None:
+            self.check_claim()
+        else:
+            check_unclaimed(self.files, self._known_term)
 
     def check_turn(self, epoch: int) -> None:
         """Check that this process may write the results of an epoch: it is the next one.
@@ -202,11 +217,11 @@ class StateStore:
         except OSError as error:
             raise self._unwritable(error, "the batch is not committed") from error
 
-    def clean_up(self, manifest: Manifest) -> None:
-        """Delete what is no longer needed after a commit; never fails."""
+    def clean_up(self, manifest: Manifest) -> int:
+        """Delete what is no longer needed after a commit; return how many calls failed."""
         assert self._cleaner is not None, "the checkpoint has been claimed"
         written, self._written = self._written, {}
-        self._cleaner.clean_up(manifest, written)
+        return self._cleaner.clean_up(manifest, written)
 
     def write_segment(
         self, epoch: int, what: str, rows: DataFrame

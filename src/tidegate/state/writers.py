@@ -110,6 +110,38 @@ def check_claim(files: Files, mine: Writer) -> None:
     raise displaced(files, mine, other)
 
 
+def newest_term(files: Files) -> int:
+    """Return the term of the newest claim, 0 if no process has claimed the checkpoint yet.
+
+    Raises:
+        StateError: the claims cannot be listed.
+    """
+    try:
+        return max(numbers(files, FOLDER), default=0)
+    except OSError as error:
+        raise StateError(
+            f"{files.where(FOLDER)} cannot be listed: {reason(error)}\n\nMake the checkpoint "
+            "readable, then start the query again."
+        ) from error
+
+
+def check_unclaimed(files: Files, known_term: int) -> None:
+    """Check that no process has claimed the checkpoint since its newest claim was ``known_term``.
+
+    Raises:
+        StateError: one has; the message names it.
+    """
+    term = newest_term(files)
+    if term <= known_term:
+        return
+    checkpoint = files.where("").removesuffix("/tidegate/")
+    raise StateError(
+        f"another query has written to checkpoint {checkpoint} since this one was started: "
+        f"{_read(files, term).writer}\n\nNothing has been changed. Use the handle of the other "
+        "query, or start this one again once the other one has stopped."
+    )
+
+
 def displaced(files: Files, mine: Writer, other: Writer | None) -> StateError:
     """Return the error with which a writer stops because another one has taken over."""
     checkpoint = files.where("").removesuffix("/tidegate/")

@@ -57,9 +57,9 @@ class WatermarkClause(exp.Expression):
 
 
 class EmitClause(exp.Expression):
-    """``EMIT ON WINDOW CLOSE``, or ``EMIT EARLY EVERY this``."""
+    """``EMIT ON WINDOW CLOSE``."""
 
-    arg_types = {"this": False}  # noqa: RUF012
+    arg_types = {}  # noqa: RUF012
 
 
 def mark(node: exp.Expr, start: int, end: int) -> None:
