@@ -71,6 +71,15 @@ def test_a_setting_that_names_no_column_is_shown_at_its_line(pipeline):
     assert '\n  14 | event_time_field = "tss"\n' in result.stderr
 
 
+def test_early_results_into_a_sink_that_only_adds_are_refused_at_its_line(pipeline):
+    early = ', v\nEMIT EARLY EVERY INTERVAL \'10\' SECOND\n"""'
+    result = tidegate("check", pipeline(', v\n"""', early))
+    assert result.exit_code == 1
+    assert result.stderr.startswith(
+        'pipeline.toml, line 19: sinks.out: format = "console": it cannot take the provisional '
+    )
+
+
 def test_all_wrong_transforms_are_reported(pipeline):
     second = '[transforms.more]\nsql = "SELECT 1 FROM t"\n[sinks.more]\nfrom = "more"\n'
     file = pipeline("[sinks.out]", f'{second}format = "console"\n[sinks.out]')

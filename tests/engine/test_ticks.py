@@ -26,6 +26,7 @@ IDLE = {**EVENT, "idle_timeout": "10s"}
     [
         ("tumblingwindow('ss', 1)", EVENT, False),
         ("tumblingwindow('ss', 1)", IDLE, True),
+        ("tumblingwindow('ss', 1) EMIT EARLY EVERY INTERVAL '1' SECOND", EVENT, True),
         ("tumblingwindow('ss', 1)", CLOCK, True),
         ("hoppingwindow('ss', 2, 1)", CLOCK, True),
         ("cumulatewindow('ss', 2, 1)", CLOCK, True),

@@ -190,6 +190,30 @@ MEANINGS = [
 ]
 
 
+EARLY = "EMIT EARLY EVERY INTERVAL 10 SECOND"
+
+EARLY_RESULTS = [
+    ("SELECT count(*) AS n FROM clicks %W, «who» %E", "needs the key who in the select list"),
+    ("SELECT * FROM clicks %W «%E»", "EMIT EARLY needs aggregates or keys"),
+    ("SELECT who, «count(*) AS Is_Final» FROM clicks %W, who %E", "adds a column is_final"),
+    ("SELECT «who AS window_id» FROM clicks %W, who %E", "adds a column window_id"),
+    ("SELECT who FROM clicks %W, who HAVING count(*) > 1 «%E»", "does not work with HAVING"),
+    ("SELECT who FROM clicks %W, who «%E» LIMIT 3", "does not work with LIMIT"),
+    ("SELECT sum(v) FROM clicks GROUP BY sessionwindow('ss', 1) «%E»", "with session windows"),
+    ("SELECT sum(v) FROM clicks GROUP BY slidingwindow('ss', 1) «%E»", "with sliding windows"),
+    ("SELECT sum(v) FROM clicks GROUP BY countwindow(2) «%E»", "with count windows"),
+    (
+        "SELECT sum(v) FROM clicks GROUP BY statewindow(v > 0, v < 0) «%E»",
+        "with state windows",
+    ),
+    ("SELECT count(*) FROM clicks «%E»", "EMIT EARLY, but there is no window to close"),
+    ("SELECT v FROM clicks EMIT EARLY «INTERVAL» 10 SECOND", "EMIT EARLY is followed by EVERY"),
+    ("SELECT sum(v) FROM clicks %W EMIT EARLY EVERY «INTERVAL 0 SECOND»", "is not positive"),
+    ("SELECT sum(v) FROM clicks %W EMIT EARLY EVERY «10»", "10 is not an INTERVAL literal"),
+    ("SELECT sum(v) FROM clicks %W %E «EMIT ON WINDOW CLOSE»", "this is the second"),
+]
+
+
 def refused(text: str) -> QueryError:
     with pytest.raises(QueryError) as caught:
         bound(text)
@@ -225,6 +249,13 @@ def test_a_clause_of_another_shape_is_refused(clauses: str, fragment: str) -> No
 @pytest.mark.parametrize(("text", "fragment"), PLACES)
 def test_a_window_stands_once_in_group_by(text: str, fragment: str) -> None:
     check(text, fragment)
+
+
+@pytest.mark.parametrize(("text", "fragment"), EARLY_RESULTS)
+def test_early_results_that_no_later_one_could_replace_are_refused(
+    text: str, fragment: str
+) -> None:
+    check(with_window(text.replace("%E", EARLY)), fragment)
 
 
 def with_window(text: str) -> str:

@@ -15,6 +15,8 @@ class GridKind(Kind):
         super().__init__(limits)
         self.window = window
         self.open: dict[tuple[int, int], list[Row]] = {}
+        # The ends of windows with rows that no early result shows.
+        self.unshown: set[int] = set()
 
     def windows_of(self, time: int) -> list[tuple[int, int]]:
         """All windows that a time belongs to, by their end; Python's ``%`` floors."""
@@ -59,7 +61,17 @@ class GridKind(Kind):
         if self.limits.max_rows is not None and mine >= self.limits.max_rows:
             return "max_rows_per_group"
         self.open[window] = [*rows, row]
+        self.unshown.add(window[1])
         return None
+
+    def early(self) -> list[Closed]:
+        """The open windows from the first to the last one that has rows not shown yet."""
+        ends, self.unshown = self.unshown, set()
+        return [
+            Closed(start, end, rows)
+            for (start, end), rows in self.open.items()
+            if ends and min(ends) <= end <= max(ends)
+        ]
 
     def close(self, watermark: int | None) -> list[Closed]:
         return self._take(lambda end: reached(watermark, end + self.limits.lateness))

@@ -101,7 +101,7 @@ class Oracle:
 
     def batch(self, rows: Sequence[tuple], clock_us: int) -> Outcome:
         """Rows arrive at a clock."""
-        before = self.watermark.value
+        before, clock_before = self.watermark.value, self.clock_us
         self._move_clock(clock_us)
         outcome = Outcome()
         frame = Frame(self.fields, tuple((row, row) for row in rows))
@@ -113,12 +113,13 @@ class Oracle:
             if (row := self._classify(values, original, outcome))
         ]
         self._account(self.kind.place(placed, before), outcome)
-        return self._advance(outcome)
+        return self._advance(outcome, clock_before)
 
     def clock(self, clock_us: int) -> Outcome:
         """Time passes."""
+        clock_before = self.clock_us
         self._move_clock(clock_us)
-        return self._advance(Outcome())
+        return self._advance(Outcome(), clock_before)
 
     def drain(self) -> Outcome:
         """End the stream: emit every window, and move the watermark past them."""
@@ -242,11 +243,14 @@ class Oracle:
         self.counts["partial"] += placement.partial
         self.counts["accumulated"] += placement.accumulated
 
-    def _advance(self, outcome: Outcome) -> Outcome:
+    def _advance(self, outcome: Outcome, clock_before: int | None) -> Outcome:
         assert self.clock_us is not None
         self.watermark.advance(self.clock_us)
         watermark = self.watermark.value
         self._emit(self.kind.close(watermark), outcome)
+        every = self.query.statement.early_us
+        if every and clock_before is not None and clock_before // every < self.clock_us // every:
+            self._emit(self.kind.early(), outcome, final=False)
         self.first_seen = {
             key: time
             for key, time in self.first_seen.items()
@@ -259,13 +263,16 @@ class Oracle:
         outcome.watermark_us = self.watermark.value
         return outcome
 
-    def _emit(self, closed: list[Closed], outcome: Outcome) -> None:
+    def _emit(self, closed: list[Closed], outcome: Outcome, *, final: bool = True) -> None:
         """Emit windows in the order of their ends."""
 
         def on_error(error: RowError) -> None:
             if self.policy == "fail":
                 raise QueryFailed(error.reason) from error
-            outcome.side.append(Side("error", error.reason, None))
+            if final:
+                outcome.side.append(Side("error", error.reason, None))
 
         for window in sorted(closed, key=lambda w: (w.end, w.start)):
-            outcome.emitted.extend(window_results(self.query, window, self.epoch, on_error))
+            outcome.emitted.extend(
+                window_results(self.query, window, self.epoch, on_error, final=final)
+            )

@@ -87,6 +87,10 @@ class Kind:
         """The windows that the watermark makes due."""
         raise NotImplementedError
 
+    def early(self) -> list[Closed]:
+        """The open windows whose provisional results go out."""
+        raise NotImplementedError
+
     def drain(self) -> tuple[list[Closed], int | None]:
         """All windows, and the watermark at which all of them are closed."""
         raise NotImplementedError

@@ -22,6 +22,7 @@ WINDOW_FUNCTIONS = {
     "window_trigger": "TIMESTAMP",
     "window_id": "STRING",
     "emit_epoch": "BIGINT",
+    "is_final": "BOOLEAN",
 }
 
 # Aggregates for which whole rows are kept to the close, so that max_rows_per_group bounds them.
@@ -141,6 +142,8 @@ class Query:
         self.columns: list[Field] = []
         self.items: list[Built] = []
         self._read_items(trees)
+        if self.statement.early_us is not None and not any(map(_is_final, trees)):
+            self._read_items([exp.alias_(exp.Anonymous(this="is_final"), "is_final")])
         scope = GroupScope(self)
         self.having = build(having, scope) if having is not None else None
         sorting = GroupScope(self, aliases_first=True)
@@ -299,6 +302,11 @@ def _result(value: object) -> object:
     if isinstance(value, RowError):
         raise value
     return value
+
+
+def _is_final(item: exp.Expression) -> bool:
+    call = item.unalias()
+    return isinstance(call, exp.Anonymous) and call.name.lower() == "is_final"
 
 
 def _has_aggregate(node: exp.Expression | None) -> bool:

@@ -11,11 +11,16 @@ from .values import RowError, moment, order_key
 
 
 def window_results(
-    query: Query, window: Closed, epoch: int, on_error: Callable[[RowError], None]
+    query: Query,
+    window: Closed,
+    epoch: int,
+    on_error: Callable[[RowError], None],
+    *,
+    final: bool = True,
 ) -> list[dict[str, object]]:
     """The result rows of a window; a result that fails is left out and handed to ``on_error``."""
     rows = []
-    for env in _groups(query, window, epoch):
+    for env in _groups(query, window, epoch, final=final):
         try:
             if query.having is not None and query.having.run(env) is not True:
                 continue
@@ -31,7 +36,7 @@ def window_results(
     return [dict(zip(names, values, strict=True)) for _, values in rows[: query.statement.limit]]
 
 
-def _groups(query: Query, window: Closed, epoch: int) -> list[GroupEnv]:
+def _groups(query: Query, window: Closed, epoch: int, *, final: bool) -> list[GroupEnv]:
     """The groups of a window in the order of their first rows; for a row query its rows."""
     first = window.rows[0]
     identity = f"{window.start} {window.end} {first.partition_text} {first.order}"
@@ -41,6 +46,7 @@ def _groups(query: Query, window: Closed, epoch: int) -> list[GroupEnv]:
         "window_trigger": None if window.trigger is None else moment(window.trigger),
         "window_id": md5(identity.encode(), usedforsecurity=False).hexdigest(),
         "emit_epoch": epoch,
+        "is_final": final,
     }
     # In processing time the order by time and arrival is that of arrival.
     ordered = sorted(window.rows, key=lambda row: row.place)

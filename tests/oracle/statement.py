@@ -29,6 +29,7 @@ class Statement:
     lateness_us: int | None
     has_watermark: bool
     emit_on_close: bool
+    early_us: int | None = None
 
 
 @dataclass
@@ -50,6 +51,7 @@ def read_statement(sql: str) -> Statement:
     if "WATERMARK" in clauses.found:
         _watermark(clauses, split(inside(clauses.found["WATERMARK"])), times)
     window = _window(clauses, call, times)
+    emit = clauses.found.get("EMIT")
     return Statement(
         ctes=clauses.clause("WITH") or "",
         items=clauses.clause("SELECT") or "",
@@ -64,7 +66,8 @@ def read_statement(sql: str) -> Statement:
         lag_us=times.lag_us,
         lateness_us=times.lateness_us,
         has_watermark=times.has_watermark,
-        emit_on_close="EMIT" in clauses.found,
+        emit_on_close=emit == [],
+        early_us=read_interval(clauses, emit, "EMIT EARLY EVERY", 1) if emit else None,
     )
 
 

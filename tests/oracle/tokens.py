@@ -31,6 +31,10 @@ _STARTS = (
     "LIMIT",
 )
 
+# The words that a clause begins with: GROUP BY, EMIT ON WINDOW CLOSE, EMIT EARLY EVERY.
+_WORDS = {"GROUP": 2, "ORDER": 2}
+_EMIT = {"ON": 4, "EARLY": 3}
+
 # What a WINDOW clause of each kind takes.
 CLAUSE_WORDS = {
     "TUMBLING": ("SIZE", "OFFSET"),
@@ -111,13 +115,13 @@ def split_clauses(sql: str) -> Clauses:
             "FROM" in clauses.found and current is not clauses.found["FROM"]
         )
         starts &= token.word not in ("GROUP", "ORDER") or after == "BY"
-        starts &= token.word != "EMIT" or after == "ON"
+        starts &= token.word != "EMIT" or after in _EMIT
         starts &= token.word != "WINDOW" or after in CLAUSE_WORDS
         if starts and (token.word != "WITH" or not clauses.found):
             if token.word in clauses.found:
                 raise Refused(f"{token.word} stands twice")
             current = clauses.found[token.word] = []
-            i += {"GROUP": 2, "ORDER": 2, "EMIT": 4}.get(token.word, 1)
+            i += _EMIT[after] if token.word == "EMIT" else _WORDS.get(token.word, 1)
             continue
         end = closing(tokens, i) if token.kind == "sign" and token.text in "([" else i
         current.extend(tokens[i : end + 1])

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tidegate.errors import Span
 from tidegate.explain.describe import Described, describe_physical
 from tidegate.plan.logical import (
     Aggregation,
@@ -18,7 +19,7 @@ from tidegate.plan.logical import (
 from tidegate.plan.physical import PhysicalPlan
 from tidegate.plan.settings import RowPath, Settings, TimeMode
 from tidegate.plan.stages import IngestPartials, IngestRows
-from tidegate.plan.statement import BoundQuery, OrderItem, Relation
+from tidegate.plan.statement import BoundQuery, EarlyClause, OrderItem, Relation
 from tidegate.plan.windows import (
     Count,
     Cumulate,
@@ -357,6 +358,13 @@ def test_emitting_at_once_and_on_close_have_different_fingerprints() -> None:
     )
     assert at_once.fingerprint["emit"] == "at_once"
     assert on_close.fingerprint["emit"] == "on_close"
+
+
+def test_early_results_do_not_change_the_fingerprint() -> None:
+    early = EarlyClause(every_us=1_000_000, span=Span(0, 1))
+    plan = physical(query(early=early))
+    assert plan.close.early_us == 1_000_000
+    assert plan.plan_id == physical(query()).plan_id
 
 
 def test_a_plan_finds_the_watermark_of_its_query() -> None:

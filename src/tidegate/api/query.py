@@ -20,7 +20,7 @@ from tidegate.analysis.messages import in_words
 from tidegate.analysis.types import column_types, refusal
 from tidegate.api import arguments
 from tidegate.api.inputs import Given
-from tidegate.api.targets import checked_targets
+from tidegate.api.targets import checked_targets, tell_result_key
 from tidegate.compile import Compiled, compile_statement
 from tidegate.connectors.sinks import Sink, SinkLike
 from tidegate.engine.batches import Launch, OnBatch
@@ -228,6 +228,7 @@ class Query:
                 "tidegate.sql(..) one from spark.readStream, or use query.batch(..) for a table."
             )
         sinks = checked_targets(sinks, launch.checkpoint, self.given.frames(), stream.sparkSession)
+        tell_result_key(sinks["sink"], self.physical)
         sinks = wrap_user_sinks(sinks, self.spark)
         side = {kind.name: sinks[kind.argument] for kind in KINDS if kind.argument in sinks}
         self._warn()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from tidegate.connectors.files import FileSink
 from tidegate.connectors.memory import MemorySink
@@ -20,7 +20,8 @@ from tidegate.state.writers import claimed_id
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from tidegate.connectors.protocol import Sink
+    from tidegate.connectors.protocol import ReplacingSink, Sink
+    from tidegate.plan.physical import PhysicalPlan
 
 
 def checked_targets(
@@ -58,6 +59,28 @@ def checked_targets(
             same = replace(sink, checkpoint=checkpoint)
         owned[argument] = sink if same is None else same
     return owned
+
+
+def tell_result_key(sink: Sink, plan: PhysicalPlan) -> None:
+    """Tell the sink of the results which columns identify a result.
+
+    Raises:
+        ConfigError: the query has EMIT EARLY, and the sink cannot replace results.
+    """
+    if replaces_results(sink):
+        sink.replace_by(plan.finish.result_key)
+    elif plan.close.early_us is not None:
+        raise ConfigError(
+            f"sink: {sink!r:.80} cannot take the provisional results of EMIT EARLY: it does not "
+            "replace a result by a later one of the same window and keys\n\nLeave EMIT EARLY out, "
+            "or give a sink that does: tidegate.MemorySink(), or "
+            "tidegate.CallbackSink(function, replaces_results=True) for a function that does."
+        )
+
+
+def replaces_results(sink: Sink) -> TypeGuard[ReplacingSink]:
+    """Return whether a sink says that it replaces results."""
+    return getattr(sink, "replaces_results", False) is True
 
 
 def _refuse_flat(sinks: Mapping[str, Sink]) -> None:

@@ -21,12 +21,15 @@ from tidegate.cases.model import (
 )
 from tidegate.cases.stepper import CaseStepper
 from tidegate.names import in_backticks
+from tidegate.plan.columns import WINDOW_ID
 from tidegate.plan.settings import TimeMode
+from tidegate.plan.statement import Expression
 from tidegate.time import from_datetime
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from tidegate.api.query import Query
     from tidegate.cases.stepper import CaseStepper, Outcome
 
 # Shuffle partitions of the first run and of those after a stop; results must not depend on them.
@@ -90,7 +93,7 @@ class SparkCaseEngine:
         self._counts: Counter[str] = Counter(dict.fromkeys(COUNTERS, 0))
         try:
             self._stepper = self._start()
-            self._names = tuple(self._query.schema.fieldNames())
+            self._names = _shown(self._query)
         except Exception:
             self._directory.cleanup()
             raise
@@ -157,6 +160,17 @@ class SparkCaseEngine:
             side=side,
             watermark_us=outcome.report.watermark_us,
         )
+
+
+def _shown(query: Query) -> tuple[str, ...]:
+    """The columns of the result, without the id that EMIT EARLY adds: no case can tell it."""
+    early = query.compiled.statement.early
+    hidden = {
+        item.name
+        for item in query.physical.finish.items
+        if early is not None and item.expression == Expression(sql=WINDOW_ID, span=early.span)
+    }
+    return tuple(name for name in query.schema.fieldNames() if name not in hidden)
 
 
 def _schemas(case: Case) -> dict[str, str]:

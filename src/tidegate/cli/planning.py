@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from tidegate.compile import Compiled, compile_statement
+from tidegate.connectors.table import SINKS
 from tidegate.errors import ConfigError, QueryError, Span, TidegateError
 from tidegate.explain.render import explain_json, explain_text
 from tidegate.paths import why_unreadable
@@ -150,12 +151,31 @@ def unready(plans: Iterable[Planned], file: Path | None) -> Iterator[TidegateErr
 
 
 def unrunnable(planned: Planned, config: PipelineConfig | None) -> TidegateError | None:
-    """Return why the engine does not run a plan yet, None if it does; ``config`` has its place."""
+    """Return why a plan cannot be run, None if it can; ``config`` has its place."""
     reason = runnable(planned.compiled.physical)
     if reason is None:
-        return None
+        return None if config is None else _append_only(planned, config)
     refused = ConfigError(f"{reason.rstrip('.')}\n\nLeave it out.")
     return refused if config is None else in_file(refused, config, config.transforms[planned.name])
+
+
+def _append_only(planned: Planned, config: PipelineConfig) -> TidegateError | None:
+    """Return why the sink of a transform cannot take early results, None if it can."""
+    from tidegate.config import explain_at
+
+    sink = config.sink_of(planned.name)
+    early_us = planned.compiled.physical.close.early_us
+    if early_us is None or sink is None or SINKS[sink.format].replaces_results:
+        return None
+    return ConfigError(
+        explain_at(
+            config,
+            ("sinks", sink.name, "format"),
+            f'format = "{sink.format}": it cannot take the provisional results of EMIT EARLY, '
+            "because it does not replace a result by a later one of the same window and keys\n\n"
+            "Leave EMIT EARLY out.",
+        )
+    )
 
 
 def at_source(error: ConfigError, config: PipelineConfig, source: SourceConfig) -> ConfigError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from tidegate.errors import ConfigError
@@ -13,13 +14,21 @@ if TYPE_CHECKING:
 
 
 class MemorySink:
-    """Keeps all results in this process; ``rows()`` and ``frame()`` return them."""
+    """Keeps all results in this process; ``rows()`` and ``frame()`` return them.
+
+    With EMIT EARLY a result replaces an earlier one of the same window and keys.
+    """
 
     reads_once: ClassVar = True
+    replaces_results = True
 
     def __init__(self) -> None:
         self._epochs: dict[int, list[Row]] = {}
         self._schema: StructType | None = None
+        self._key: tuple[str, ...] = ()
+
+    def replace_by(self, columns: Sequence[str]) -> None:
+        self._key = tuple(columns)
 
     def write(self, frame: DataFrame, epoch: int) -> None:
         self._schema = frame.schema
@@ -27,7 +36,17 @@ class MemorySink:
 
     def rows(self) -> list[Row]:
         """Return all rows, oldest epoch first."""
-        return [row for epoch in sorted(self._epochs) for row in self._epochs[epoch]]
+        rows = [row for epoch in sorted(self._epochs) for row in self._epochs[epoch]]
+        return self._newest(rows) if self._key else rows
+
+    def _newest(self, rows: list[Row]) -> list[Row]:
+        """The newest row of each result. Its text identifies it also where it has lists or NaN."""
+        newest: dict[str, Row] = {}
+        for row in rows:
+            result = repr([row[column] for column in self._key])
+            newest.pop(result, None)
+            newest[result] = row
+        return list(newest.values())
 
     def frame(self) -> DataFrame:
         """Return all rows as a DataFrame of the query's schema.

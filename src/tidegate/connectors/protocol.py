@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
@@ -23,6 +23,19 @@ class Sink(Protocol):
 
     def write(self, frame: DataFrame, epoch: int) -> None:
         """Write the rows of an epoch, replacing what an earlier attempt at it wrote."""
+
+
+class ReplacingSink(Sink, Protocol):
+    """A sink in which a result replaces an earlier one of the same window and keys.
+
+    Only such a sink can take the provisional results of EMIT EARLY. The attribute
+    ``replaces_results`` says at run time whether a sink is one.
+    """
+
+    replaces_results: bool
+
+    def replace_by(self, columns: Sequence[str]) -> None:
+        """Take the columns that identify a result; called at each start, with none if none do."""
 
 
 class OwnedSink(Sink, Protocol):

@@ -44,6 +44,11 @@ class SinkKind:
     nested: bool = True
     jar: str | None = None
 
+    @property
+    def replaces_results(self) -> bool:
+        """Whether a result replaces an earlier one of its window and keys, as EMIT EARLY needs."""
+        return self.guarantee is Guarantee.IDEMPOTENT
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceKind:

@@ -25,6 +25,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidegate.engine.clock import Leap, with_clock
+from tidegate.engine.early import early_groups, is_due, unshown_rows
 from tidegate.engine.faults import fault_point
 from tidegate.engine.rows.prepare import BatchStart
 from tidegate.engine.side_output.records import Judged
@@ -110,14 +111,17 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
         flush=batch.kind is StepKind.FLUSH,
     )
     closed = job.operator.close(closing, io)
+    unshown, early = unshown_rows(state, ingested.segments, job), None
+    if is_due(before.clock_us, clock_us, job):
+        early, unshown = early_groups(unshown, closing, closed, job, io), None
     unused = Unused(ingested=ingested, judged=_judged(state, start, job))
-    if closed.groups is not None or goes_out(unused, job):
+    if closed.groups is not None or early is not None or goes_out(unused, job):
         io.store.check_claim()
         if batch.decided is None:
             io.store.put_intent(intent)
         io.store.check_turn(epoch)
         fault_point("after_intent", epoch)
-    emitted = _emit(closed, epoch, job)
+    emitted = _emit(closed, early, epoch, job)
     fault_point("after_results", epoch)
 
     unused = replace(unused, failed=emitted.failed, closed=emitted.closed)
@@ -140,6 +144,7 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
         gaps=state.gaps,
         watermark=intent.watermark,
         bound_us=intent.bound_us,
+        unshown=unshown,
         writer=io.store.writer,
         schema=io.types,
         tables=live,
@@ -180,11 +185,13 @@ def _log_leap(leap: Leap, before: Manifest, batch: Batch) -> None:
 class Emitted:
     """What was emitted: numbers of distinct windows and of result rows.
 
-    ``failed`` results are errors; they are in ``closed`` (see ``Finisher.closed``).
+    ``failed`` results are errors; they are in ``closed`` (see ``Finisher.closed``). ``early`` is
+    the number of provisional results, which are not among ``rows``.
     """
 
     windows: int = 0
     rows: int = 0
+    early: int = 0
     failed: int = 0
     closed: DataFrame | None = None
 
@@ -262,9 +269,18 @@ def _bound(state: Manifest, watermark: WatermarkState, job: Job) -> int | None:
     return _latest(state.bound_us, watermark.watermark_us - job.plan.watermark.lateness_us)
 
 
-def _emit(closed: Closed, epoch: int, job: Job) -> Emitted:
+def _emit(closed: Closed, early: DataFrame | None, epoch: int, job: Job) -> Emitted:
+    provisional: DataFrame | None = None
+    provisional_rows: Callable[[], dict[str, int]] = dict
+    if early is not None:
+        provisional, provisional_rows = observed(
+            job.finisher.finish(early, epoch, final=False), {"rows": "count(1)"}
+        )
     if closed.groups is None:
-        return Emitted()
+        if provisional is None:
+            return Emitted()
+        job.outlets.results.write(provisional, epoch)
+        return Emitted(early=_rows(provisional_rows))
     failing: DataFrame | None = None
     failed: Callable[[], dict[str, int]] = dict
     if job.finisher.can_fail:
@@ -277,10 +293,13 @@ def _emit(closed: Closed, epoch: int, job: Job) -> Emitted:
     if count is None or job.finisher.drops_rows:
         results, numbers = observed(results, {"rows": "count(1)"})
         count = partial(_rows, numbers)
+    if provisional is not None:
+        results = results.unionByName(provisional)
     job.outlets.results.write(results, epoch)
     return Emitted(
         windows=closed.windows(),
         rows=count(),
+        early=provisional_rows().get("rows", 0),
         failed=failed().get("failed", 0),
         closed=failing,
     )
@@ -327,6 +346,7 @@ def _report(after: Manifest, counts: Counts, emitted: Emitted, started: float) -
         watermark_us=after.watermark.watermark_us,
         closed_windows=emitted.windows,
         rows_out=emitted.rows,
+        early_rows=emitted.early,
         state_rows=sum(segment.rows for segment in segments),
         segments=len(segments),
         open_from_us=min((segment.first_us for segment in segments), default=None),

@@ -71,10 +71,10 @@ def _refusal(checkpoint: str, *, there: int, own: int, ticking: bool) -> str:
     if ticking and there == own:
         return (
             f"checkpoint {checkpoint} was written without ticks, which the query needs now\n\n"
-            "Windows that time alone can close (idle_timeout, processing time) take a source of "
-            "ticks, and Spark cannot add a source to a checkpoint. Leave idle_timeout out, or end "
-            "the old query with stop(drain=True) or --drain and start this one with a new "
-            "checkpoint."
+            "Results that time alone can emit (idle_timeout, EMIT EARLY, processing time) take a "
+            "source of ticks, and Spark cannot add a source to a checkpoint. Leave idle_timeout "
+            "and EMIT EARLY out, or end the old query with stop(drain=True) or --drain and start "
+            "this one with a new checkpoint."
         )
     return (
         f"checkpoint {checkpoint} was written by a query that reads {there} "

@@ -6,7 +6,15 @@ import re
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
-from tidegate.explain.facts import Detail, Json, closing, fact, watermark_details, window_parameters
+from tidegate.explain.facts import (
+    Detail,
+    Json,
+    closing,
+    early_facts,
+    fact,
+    watermark_details,
+    window_parameters,
+)
 from tidegate.plan.aggregates.planned import PlannedAccumulator
 from tidegate.plan.logical import (
     UNNAMED,
@@ -72,8 +80,8 @@ def _logical_facts(node: LogicalNode, mode: TimeMode) -> _Facts:  # noqa: C901, 
             return {"stage": stage.value}, _filter(stage, predicate)
         case Watermark(spec=spec):
             return {}, watermark_details(spec)
-        case WindowNode(window=window):
-            return window_parameters(window, mode), ()
+        case WindowNode(window=window, early_us=early_us):
+            return window_parameters(window, mode), early_facts(early_us)
         case Aggregation(keys=keys, arguments=arguments, aggregates=aggregates):
             return {}, (*_grouping(keys, arguments), *_calls(aggregates))
         case Order(items=items):
@@ -115,8 +123,8 @@ def _physical_nodes(plan: PhysicalPlan) -> list[tuple[str, _Facts]]:
             details = (path, *grouping, *_calls(aggregates))
             nodes.append(("Aggregation", ({}, details)))
             nodes.append((f"{type(window).__name__}Window", (parameters, ())))
-    closes = fact("closes", closing(window, spec))
-    nodes.append(("Watermark", (parameters, (*watermark_details(spec), closes))))
+    closes = (fact("closes", closing(window, spec)), *early_facts(plan.close.early_us))
+    nodes.append(("Watermark", (parameters, (*watermark_details(spec), *closes))))
     if prepare.where is not None:
         nodes.append(_filter_node(FilterStage.WHERE, prepare.where))
     if prepare.derives:

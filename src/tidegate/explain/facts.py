@@ -73,6 +73,14 @@ def closing(window: Window, spec: WatermarkSpec) -> str:
             assert_never(window)
 
 
+def early_facts(early_us: int | None) -> tuple[Detail, ...]:
+    """Return when provisional results go out; nothing where there are none."""
+    if early_us is None:
+        return ()
+    text = f"results of open windows every {format_duration(early_us)} of the clock, if rows came"
+    return (fact("early", text),)
+
+
 def watermark_details(spec: WatermarkSpec) -> tuple[Detail, ...]:
     """Return the facts of a watermark, each value with where it comes from."""
     event_time = spec.event_time

@@ -12,7 +12,14 @@ from enum import Enum
 from textwrap import wrap
 
 from tidegate.explain.describe import Described, describe_logical, describe_physical
-from tidegate.explain.facts import Detail, Json, closing, watermark_details, window_parameters
+from tidegate.explain.facts import (
+    Detail,
+    Json,
+    closing,
+    early_facts,
+    watermark_details,
+    window_parameters,
+)
 from tidegate.explain.row_errors import error_json, error_lines
 from tidegate.plan.logical import LogicalPlan
 from tidegate.plan.physical import PhysicalPlan
@@ -48,6 +55,7 @@ def explain_json(logical: LogicalPlan, physical: PhysicalPlan) -> dict[str, Json
         "statement": logical.query.statement.text,
         "window": window_parameters(window, spec.mode),
         "closes": closing(window, spec),
+        **{detail.label: detail.value for detail in early_facts(physical.close.early_us)},
         "event_time": {
             "text": spec.event_time.text,
             "sql": spec.event_time.sql,
@@ -81,6 +89,8 @@ def _summary(physical: PhysicalPlan) -> Iterator[tuple[str, str]]:
     spec, window = physical.watermark, physical.close.window
     yield "window", parameter_text(window_parameters(window, spec.mode))
     yield "closes", closing(window, spec)
+    for detail in early_facts(physical.close.early_us):
+        yield detail.label, detail.lines[0]
     shown = ("event time", "because", "lag", "lateness", "watermark")
     for detail in watermark_details(spec):
         if detail.label in shown:

@@ -36,11 +36,12 @@ class BatchReport(Counts):
     """One batch: its counts, the watermark after it, what closed, and how long it took.
 
     ``watermark_us`` is None before the first row with an event time; ``rows_out`` counts result
-    rows after HAVING and LIMIT; ``closed_windows`` counts distinct closed windows, before HAVING;
-    ``result_errors`` counts groups that became error records because an expression of their result
-    failed; ``side_dropped`` counts rows of side output whose sink failed; ``open_from_us`` is the
-    start of the oldest pane in the state, None if the state is empty; ``clean_up_failures`` counts
-    old files that could not be deleted, which is tried again later.
+    rows after HAVING and LIMIT, ``early_rows`` those of EMIT EARLY, which are provisional;
+    ``closed_windows`` counts distinct closed windows, before HAVING; ``result_errors`` counts
+    groups that became error records because an expression of their result failed; ``side_dropped``
+    counts rows of side output whose sink failed; ``open_from_us`` is the start of the oldest pane
+    in the state, None if the state is empty; ``clean_up_failures`` counts old files that could
+    not be deleted, which is tried again later.
     """
 
     batch_id: int
@@ -49,6 +50,7 @@ class BatchReport(Counts):
     watermark_us: int | None
     closed_windows: int = 0
     rows_out: int = 0
+    early_rows: int = 0
     result_errors: int = 0
     side_dropped: int = 0
     state_rows: int = 0

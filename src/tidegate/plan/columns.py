@@ -33,6 +33,7 @@ INSTANCE, TRIGGER = "_instance", "_trigger_us"
 WINDOW_START, WINDOW_END = "_start", "_end"  # TIMESTAMP
 WINDOW_TRIGGER = "_trigger"  # TIMESTAMP
 WINDOW_ID, EPOCH = "_id", "_epoch"  # STRING and BIGINT
+FINAL = "_final"  # BOOLEAN, false for a provisional result of a window that is still open
 
 # The functions by which a statement gets them.
 WINDOW_FUNCTIONS = {
@@ -41,6 +42,7 @@ WINDOW_FUNCTIONS = {
     "window_id": WINDOW_ID,
     "window_trigger": WINDOW_TRIGGER,
     "emit_epoch": EPOCH,
+    "is_final": FINAL,
 }
 WINDOW_TYPES = {
     WINDOW_START: "TIMESTAMP",
@@ -48,6 +50,7 @@ WINDOW_TYPES = {
     WINDOW_ID: "STRING",
     WINDOW_TRIGGER: "TIMESTAMP",
     EPOCH: "BIGINT",
+    FINAL: "BOOLEAN",
 }
 
 RANK = "_rank"  # INT, the rank of a result in its window, for LIMIT

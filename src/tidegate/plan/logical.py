@@ -116,10 +116,15 @@ class Watermark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowNode:
-    """Assigns rows to windows. Its only child is a Watermark."""
+    """Assigns rows to windows. Its only child is a Watermark.
+
+    Provisional results of open windows go out each time that ``early_us`` of the clock has passed;
+    None: there are none.
+    """
 
     child: Watermark
     window: Window
+    early_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

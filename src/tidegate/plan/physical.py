@@ -40,8 +40,10 @@ class PhysicalPlan:
 
     @property
     def needs_ticks(self) -> bool:
-        """Whether the passing of time alone can close a window or move the watermark."""
+        """Whether the passing of time alone can emit results or move the watermark."""
         spec = self.watermark
+        if self.close.early_us is not None:
+            return True
         if spec.mode is TimeMode.EVENT:
             return spec.idle_timeout_us is not None
         return self.close.window.waits_for_clock and spec.emit_on_close

@@ -132,9 +132,14 @@ Ingest: TypeAlias = IngestPartials | IngestRows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Close:
-    """Closes windows that are due; the kind of window determines the operator."""
+    """Closes windows that are due; the kind of window determines the operator.
+
+    ``early_us`` is how much of the clock passes between provisional results of open windows; None:
+    there are none.
+    """
 
     window: Window
+    early_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +147,8 @@ class Finish:
     """Computes result rows from the groups of closed windows (``engine/rows/finish.py``).
 
     Expressions use the names of a closed window (see ``BoundQuery``). ``guards`` has a guard for
-    the text of each that can fail, as far as the types of its names are known.
+    the text of each that can fail, as far as the types of its names are known. ``result_key`` are
+    the columns by which a sink replaces a provisional result; none without EMIT EARLY.
     """
 
     having: Expression | None
@@ -150,6 +156,7 @@ class Finish:
     limit: int | None
     items: tuple[OutputItem, ...]
     guards: Mapping[str, Guarded] = field(default_factory=dict)
+    result_key: tuple[str, ...] = ()
 
     @property
     def expressions(self) -> tuple[Expression, ...]:

@@ -8,6 +8,7 @@ computed for each row use the source's columns; those computed for each window u
     _a0, _a1 ..      the aggregates' results     _id              window_id() (STRING)
     _x0, _x1 ..      row values (row queries)    _trigger         window_trigger() (TIMESTAMP)
                                                  _epoch           emit_epoch() (BIGINT)
+                                                 _final           is_final() (BOOLEAN)
 """
 
 from __future__ import annotations
@@ -62,6 +63,14 @@ class WatermarkClause:
 
     lag_us: int | None
     lateness_us: int | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlyClause:
+    """``EMIT EARLY EVERY ..``: how much of the clock passes between provisional results."""
+
+    every_us: int
     span: Span
 
 
@@ -128,6 +137,7 @@ class SelectStmt:
     order_by: tuple[OrderItem, ...]
     limit: int | None
     hint: str = ""
+    early: EarlyClause | None = None
 
     @property
     def from_clause(self) -> From:
@@ -215,6 +225,8 @@ class BoundQuery:
     names in FROM of the tables joined to the stream, ``original_row`` is the SQL for all columns of
     the stream's row there (``s.*``), ``functions`` are all that the user registered,
     ``calls`` the words that Spark takes for calls because no column has the name, e.g. ``user``.
+    ``result_key`` are the columns that identify a result, the window's id and the keys; only EMIT
+    EARLY needs them.
     """
 
     statement: SelectStmt
@@ -232,6 +244,7 @@ class BoundQuery:
     original_row: str = "*"
     calls: tuple[Expression, ...] = ()
     functions: tuple[UserFunction, ...] = ()
+    result_key: tuple[str, ...] = ()
 
     @property
     def is_row_query(self) -> bool:

@@ -47,7 +47,11 @@ def plan_logical(bound: BoundQuery, settings: Settings) -> LogicalPlan:
         node = Filter(child=node, stage=FilterStage.WHERE, predicate=statement.where.sql)
     watermark = Watermark(child=node, spec=resolve_watermark(bound, settings))
     node = Aggregation(
-        child=WindowNode(child=watermark, window=statement.window),
+        child=WindowNode(
+            child=watermark,
+            window=statement.window,
+            early_us=None if statement.early is None else statement.early.every_us,
+        ),
         keys=bound.keys,
         arguments=bound.arguments,
         aggregates=bound.aggregates,
@@ -102,7 +106,8 @@ def _stages(logical: LogicalPlan, settings: Settings) -> PhysicalPlan:
     """The stages of a logical plan before any rule: rows are stored whole, nothing is guarded."""
     query = logical.query
     filters = {node.stage: node.predicate for node in logical.nodes() if isinstance(node, Filter)}
-    spec, window = logical.get(Watermark).spec, logical.get(WindowNode).window
+    spec, node = logical.get(Watermark).spec, logical.get(WindowNode)
+    window = node.window
     aggregation, order = logical.get(Aggregation), logical.find(Order)
     limit = logical.find(Limit)
     values: tuple[Key | Argument, ...] = (*aggregation.keys, *aggregation.arguments)
@@ -123,12 +128,13 @@ def _stages(logical: LogicalPlan, settings: Settings) -> PhysicalPlan:
             aggregates=aggregation.aggregates,
             reason="no rule has looked at it",
         ),
-        close=Close(window=window),
+        close=Close(window=window, early_us=node.early_us),
         finish=Finish(
             having=query.having,
             order_by=order.items if order is not None else (),
             limit=limit.count if limit is not None else None,
             items=logical.get(Project).items,
+            result_key=query.result_key,
         ),
         side_output=SideOutput(
             error_policy=settings.error_policy,

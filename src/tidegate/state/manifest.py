@@ -8,7 +8,7 @@ only one of two writers succeeds.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
@@ -128,6 +128,8 @@ class Manifest:
         gaps: the intervals over which the clock jumped ahead, see ``tidegate.engine.clock``.
         watermark: the shards and the watermark.
         bound_us: windows with an end up to here have closed; None while there is no watermark.
+        unshown: the first and the last pane of the rows that no provisional result shows yet, see
+            ``tidegate.engine.early``; None where there are none.
         writer: who wrote it; None in the state before the first step.
         schema: the columns of the state and their types (DDL), in their order.
         tables: the state.
@@ -146,6 +148,7 @@ class Manifest:
     gaps: tuple[tuple[int, int], ...] = ()
     watermark: WatermarkState = field(default_factory=WatermarkState)
     bound_us: int | None = None
+    unshown: tuple[int, int] | None = None
     writer: Writer | None = None
     schema: Mapping[str, str] = field(default_factory=dict)
     tables: Tables = field(default_factory=Tables)
@@ -177,6 +180,7 @@ class Manifest:
                 tables=Tables.from_json(data.pop("tables")),
                 totals=Counts(**data.pop("totals")),
                 gaps=tuple((first, last) for first, last in data.pop("gaps")),
+                unshown=_range(data.pop("unshown", None)),
                 **data,
             )
 
@@ -218,6 +222,13 @@ def check_version(version: object, path: str) -> None:
             "to end the query with a drain, which emits every open window, and then start this "
             "release with a new checkpoint."
         )
+
+
+def _range(data: Sequence[int] | None) -> tuple[int, int] | None:
+    if data is None:
+        return None
+    first, last = data
+    return first, last
 
 
 def _segment(data: Mapping[str, Any]) -> Segment:

@@ -19,6 +19,7 @@ from tidegate.plan.columns import (
     END,
     EPOCH,
     ERROR,
+    FINAL,
     INSTANCE,
     ORDER,
     RANK,
@@ -54,17 +55,18 @@ class Finisher:
         """Its expressions that can fail, by their text; guarded, they are NULL when they fail."""
         return self.plan.finish.guards
 
-    def finish(self, groups: DataFrame, epoch: int) -> DataFrame:
-        """Return the rows of the result for groups of closed windows.
+    def finish(self, groups: DataFrame, epoch: int, *, final: bool = True) -> DataFrame:
+        """Return the rows of the result for groups of closed windows, or of open ones.
 
         Args:
             groups: ``_start_us``, ``_end_us``, keys, and merged state columns, aggregates, or the
                 values of rows; of some kinds also ``_instance`` and ``_trigger_us``.
             epoch: the value of ``emit_epoch()``.
+            final: the value of ``is_final()``.
         """
         if self.can_fail:
-            return self.results(self.closed(groups, epoch))
-        return self._results(self._closed(groups, epoch))
+            return self.results(self.closed(groups, epoch, final=final))
+        return self._results(self._closed(groups, epoch, final=final))
 
     @property
     def can_fail(self) -> bool:
@@ -72,21 +74,24 @@ class Finisher:
         side_output = self.plan.side_output.error_policy is ErrorPolicy.SIDE_OUTPUT
         return side_output and any(each.error is not None for each in self.guards.values())
 
-    def closed(self, groups: DataFrame, epoch: int) -> DataFrame:
+    def closed(self, groups: DataFrame, epoch: int, *, final: bool = True) -> DataFrame:
         """Return the inputs of the result rows, and the error of each in ``_err``, NULL if none.
 
-        Columns: ``_start``, ``_end``, ``_id``, ``_epoch``, keys and the values of aggregates.
+        Columns: ``_start``, ``_end``, ``_id``, ``_epoch``, ``_final``, keys and the values of
+        aggregates.
         """
         error = first_error(self._guards_of_values(), self._guard_of_having())
         assert error is not None, "called only if a result can fail"
-        return self._closed(groups, epoch).selectExpr("*", f"{error} AS {ERROR}")
+        closed = self._closed(groups, epoch, final=final)
+        return closed.selectExpr("*", f"{error} AS {ERROR}")
 
     def results(self, closed: DataFrame) -> DataFrame:
         """Return the result rows without errors, from ``closed``."""
         return self._results(closed.where(f"{ERROR} IS NULL"))
 
-    def _closed(self, groups: DataFrame, epoch: int) -> DataFrame:
-        return groups.selectExpr(*self._closed_columns(epoch, groups.columns))
+    def _closed(self, groups: DataFrame, epoch: int, *, final: bool) -> DataFrame:
+        columns = self._closed_columns(epoch, groups.columns)
+        return groups.selectExpr(*columns, f"{str(final).lower()} AS {FINAL}")
 
     def _results(self, closed: DataFrame) -> DataFrame:
         stage = self.plan.finish

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from tidegate.errors import QueryError, Span
 from tidegate.frontend.binding.clauses import Clause
+from tidegate.frontend.binding.early import with_identity
 from tidegate.frontend.binding.extract_aggregates import Cutter
 from tidegate.frontend.binding.functions import known_functions
 from tidegate.frontend.binding.joins import joined_tables, original_row
@@ -58,6 +59,7 @@ def bind(
         reading = read_statement(statement, relations, functions)
         parts = cut(reading.select, statement, reading.cutter)
         _check_own_aggregates(reading.cutter.aggregates.values(), functions)
+        items, result_key = with_identity(parts, statement, tuple(reading.cutter.keys.values()))
     except Refusal as refusal:
         raise refusal.error(statement.text, statement.origin) from None
     _check_settings(statement.origin, settings, reading.cutter.scope, reading.context)
@@ -70,7 +72,7 @@ def bind(
         keys=tuple(cutter.keys.values()),
         arguments=tuple(cutter.arguments.values()),
         aggregates=tuple(cutter.aggregates.values()),
-        items=parts.items,
+        items=items,
         having=parts.having,
         order_by=parts.order_by,
         limit=statement.limit,
@@ -79,6 +81,7 @@ def bind(
         original_row=original_row(reading.select, reading.stream.name),
         functions=tuple(functions),
         calls=_bare_calls(reading),
+        result_key=result_key,
     )
 
 

@@ -22,12 +22,16 @@ from tidegate.plan.statement import Expression, OrderItem, OutputItem, SelectStm
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outputs:
-    """The expressions computed when a window closes; ``star`` is set if a ``*`` is left."""
+    """The expressions computed when a window closes; ``star`` is set if a ``*`` is left.
+
+    ``grouped`` says whether they are over groups, not over rows.
+    """
 
     items: tuple[OutputItem, ...]
     having: Expression | None
     order_by: tuple[OrderItem, ...]
     star: bool
+    grouped: bool
 
 
 def cut(select: exp.Select, statement: SelectStmt, cutter: Cutter) -> Outputs:
@@ -65,6 +69,7 @@ def cut(select: exp.Select, statement: SelectStmt, cutter: Cutter) -> Outputs:
             for node, item in zip(order_nodes(select), statement.order_by, strict=True)
         ),
         star=writer.star,
+        grouped=is_grouped,
     )
 
 

@@ -81,8 +81,9 @@ def _other_expressions(select: exp.Select) -> Iterator[tuple[str, exp.Expr]]:
 def _no_window(select: exp.Select, functions: Functions) -> Refusal:
     emit = select.args.get("emit")
     if emit is not None:
+        written = "EMIT ON WINDOW CLOSE" if emit.this is None else "EMIT EARLY"
         return Refusal(
-            "EMIT ON WINDOW CLOSE, but there is no window to close", span_of(emit), _NO_WINDOW_MEND
+            f"{written}, but there is no window to close", span_of(emit), _NO_WINDOW_MEND
         )
     for item in select.expressions:
         for node in subtree(item):

@@ -182,10 +182,7 @@ class StreamParser(MarkingParser):
         """Parse ON, WATERMARK or EMIT into ``select``; return False if none of them is next."""
         start = self._curr
         if self._at_emit():
-            self._advance(1)
-            if not all(self._match_text_seq(word) for word in ("ON", "WINDOW", "CLOSE")):
-                self.raise_error("EMIT is followed by ON WINDOW CLOSE")
-            self._set_clause(select, "emit", EmitClause(), start)
+            self._set_clause(select, "emit", self._parse_emit(), start)
         elif self._at_watermark():
             self._advance(1)
             self._set_clause(
@@ -196,6 +193,16 @@ class StreamParser(MarkingParser):
         else:
             return False
         return True
+
+    def _parse_emit(self) -> EmitClause:
+        self._advance(1)
+        if self._match_text_seq("EARLY"):
+            if not self._match_text_seq("EVERY"):
+                self.raise_error("EMIT EARLY is followed by EVERY and an INTERVAL")
+            return EmitClause(this=self._parse_needed())
+        if not all(self._match_text_seq(word) for word in ("ON", "WINDOW", "CLOSE")):
+            self.raise_error("EMIT is followed by ON WINDOW CLOSE or by EARLY EVERY")
+        return EmitClause()
 
     def _set_clause(self, select: exp.Select, key: str, clause: exp.Expr, start: Token) -> None:
         mark(clause, start.start, self._prev.end + 1)
@@ -317,7 +324,7 @@ class StreamParser(MarkingParser):
         return (
             bool(self._curr)
             and self._curr.text.upper() == "EMIT"
-            and self._next.token_type == TokenType.ON
+            and (self._next.token_type == TokenType.ON or self._next.text.upper() == "EARLY")
         )
 
     def _at_watermark(self) -> bool:

@@ -57,9 +57,9 @@ class WatermarkClause(exp.Expression):
 
 
 class EmitClause(exp.Expression):
-    """``EMIT ON WINDOW CLOSE``."""
+    """``EMIT ON WINDOW CLOSE``, or ``EMIT EARLY EVERY this``."""
 
-    arg_types = {}  # noqa: RUF012
+    arg_types = {"this": False}  # noqa: RUF012
 
 
 def mark(node: exp.Expr, start: int, end: int) -> None:

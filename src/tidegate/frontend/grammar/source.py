@@ -199,7 +199,7 @@ def _syntax(text: str, message: str, span: Span) -> Refusal:
         span,
         "The grammar is [WITH ..] SELECT .. FROM stream [JOIN table ..] [WHERE ..] "
         "GROUP BY window, keys [HAVING ..] [WINDOW ..] [ON ..] [WATERMARK (..)] "
-        "[EMIT ON WINDOW CLOSE] [ORDER BY ..] [LIMIT n].",
+        "[EMIT ..] [ORDER BY ..] [LIMIT n].",
     )
 
 

@@ -162,6 +162,8 @@ def _emit(text: str, tokens: Sequence[Token]) -> Refusal | None:
     if emit != "EMIT" or how not in ("CHANGES", "FINAL", "AFTER", "STREAM"):
         return None
     mend = "Write EMIT ON WINDOW CLOSE, or leave it out: a window is emitted once, when it closes."
+    if how in ("CHANGES", "STREAM"):
+        mend += " EMIT EARLY EVERY INTERVAL '10' SECOND shows provisional results before."
     return Refusal(f"EMIT {how} is not a clause here", _span(tokens[0], tokens[1]), mend)
 
 

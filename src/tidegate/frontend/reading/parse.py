@@ -11,11 +11,18 @@ from tidegate.errors import Span
 from tidegate.frontend.grammar.nodes import WindowClause, WindowParameter, span_of
 from tidegate.frontend.grammar.source import Source, read
 from tidegate.frontend.reading.foreign import foreign_clause, refuse_foreign_calls
-from tidegate.frontend.reading.sizes import ReadWindow
+from tidegate.frontend.reading.sizes import ReadWindow, positive, read_duration
 from tidegate.frontend.reading.window_clause import read_clause, read_delay, read_watermark
 from tidegate.frontend.reading.windows import read_call, refuse_near_windows, window_call
 from tidegate.frontend.refusal import Refusal
-from tidegate.plan.statement import Expression, OrderItem, SelectItem, SelectStmt, WatermarkClause
+from tidegate.plan.statement import (
+    EarlyClause,
+    Expression,
+    OrderItem,
+    SelectItem,
+    SelectStmt,
+    WatermarkClause,
+)
 
 # Clauses of Spark that make no sense on a stream, and what to write instead.
 _NO_CLAUSES = {
@@ -123,12 +130,13 @@ def _statement(source: Source, select: exp.Select, origin: str) -> ParsedStateme
         window_span=window.span if window else None,
         event_time=source.expression(event_time) if event_time else None,
         watermark=_watermark(source, select, window),
-        emit_on_close=select.args.get("emit") is not None,
+        emit_on_close=_emits_on_close(select),
         group_by_exprs=tuple(source.expression(node) for node in rest),
         having=source.expression(having.this) if having else None,
         order_by=tuple(_order_item(source, node) for node in order_nodes(select)),
         limit=_limit(source, select),
         hint=_hint(source, select),
+        early=_early(source, select),
     )
 
 
@@ -292,6 +300,19 @@ def _watermark(
         lateness_us=read_delay(source, lateness),
         span=span_of(clause if clause is not None else given[0]),
     )
+
+
+def _emits_on_close(select: exp.Select) -> bool:
+    clause = select.args.get("emit")
+    return clause is not None and clause.this is None
+
+
+def _early(source: Source, select: exp.Select) -> EarlyClause | None:
+    clause = select.args.get("emit")
+    if clause is None or clause.this is None:
+        return None
+    every = read_duration(source, clause.this, positive)
+    return EarlyClause(every_us=every.micros, span=span_of(clause))
 
 
 def _limit(source: Source, select: exp.Select) -> int | None:

@@ -86,6 +86,24 @@ class PaneOperator:
             rows=lambda: int(numbers()["groups"]),
         )
 
+    def open_groups(
+        self, tables: Tables, panes: tuple[int, int], bound_us: int, io: StateIO
+    ) -> DataFrame | None:
+        """Return the groups of open windows that hold panes in a range, as far as rows have come.
+
+        None: there is no such window.
+        """
+        after_us = max(bound_us, self.grid.next_end(panes[0]) - 1)
+        upto_us = self.grid.last_end(panes[1])
+        needed = [
+            segment
+            for segment in tables.windows
+            if segment.first_us < upto_us and self.grid.last_end(segment.last_us) > after_us
+        ]
+        if after_us >= upto_us or not needed:
+            return None
+        return self._groups(needed, after_us, upto_us, io)
+
     def _groups(self, due: list[Segment], after_us: int, upto_us: int, io: StateIO) -> DataFrame:
         """Return the groups of windows with an end in ``(after_us, upto_us]``.
 

@@ -1,0 +1,4 @@
+-- stream clicks: ts TIMESTAMP, user STRING
+-- also as JSON
+SELECT user, count(*) AS n FROM clicks
+WINDOW TUMBLING (SIZE INTERVAL '1' HOUR) ON ts GROUP BY user EMIT EARLY EVERY INTERVAL '10' SECOND
