@@ -12,10 +12,4 @@ WAITING: dict[str, str] = {
     "session": "The setting max_groups is planned and not yet run",
     "a repeated dedup_key is a duplicate within the horizon, in the same "
     "batch, in a later one and after a restart": "The setting dedup_key is planned and not yet run",
-    "a quiet shard keeps its last time while no idle timeout is "
-    "set": "The setting shard is planned and not yet run",
-    "an idle shard leaves the minimum, and comes back without moving the "
-    "watermark back": "The setting shard is planned and not yet run",
-    "when all shards are idle the watermark holds, which is the "
-    "default": "The setting shard is planned and not yet run",
 }

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tidegate.plan.logical import Authority, EventTime, WatermarkSpec
 from tidegate.plan.settings import OnIdle, TimeMode
-from tidegate.state.watermark import Shard, WatermarkState, advance
+from tidegate.state.watermark import SeenShards, Shard, WatermarkState, advance
 
 SPEC = WatermarkSpec(
     mode=TimeMode.EVENT,
@@ -19,6 +19,8 @@ SPEC = WatermarkSpec(
     lateness_us=0,
     lateness_authority=Authority.DEFAULT,
     shard="s",
+    shard_authority=Authority.SETTING,
+    shard_expiry_us=None,
     idle_timeout_us=None,
     on_idle=OnIdle.HOLD,
     null_event_time_fallback=False,
@@ -40,7 +42,7 @@ def test_the_watermark_never_goes_back(
     state, clock, before = WatermarkState(), 0, None
     for seen, passed in script:
         clock += passed
-        state = advance(state, seen, clock, spec)
+        state = advance(state, SeenShards(times=seen), clock, spec)
         assert before is None or (state.watermark_us is not None and state.watermark_us >= before)
         before = state.watermark_us
 
@@ -51,7 +53,7 @@ def test_without_an_idle_timeout_it_is_the_minimum_over_the_shards(
 ) -> None:
     state, greatest, expected = WatermarkState(), {}, []
     for clock, seen in enumerate(script):
-        state = advance(state, seen, clock, SPEC)
+        state = advance(state, SeenShards(times=seen), clock, SPEC)
         greatest = {k: max(seen.get(k, v), v) for k, v in {**seen, **greatest}.items()}
         expected.append(min(greatest.values()))
         assert state.watermark_us == max(expected)
@@ -63,8 +65,8 @@ def test_an_idle_shard_leaves_the_minimum_at_exactly_the_timeout() -> None:
         shards={"a": Shard(event_time_us=50, clock_us=20), "b": Shard(event_time_us=1, clock_us=0)},
         watermark_us=1,
     )
-    assert advance(state, {}, 29, spec).watermark_us == 1
-    assert advance(state, {}, 30, spec).watermark_us == 50
+    assert advance(state, SeenShards(), 29, spec).watermark_us == 1
+    assert advance(state, SeenShards(), 30, spec).watermark_us == 50
 
 
 def test_in_processing_time_it_is_just_after_the_clock() -> None:

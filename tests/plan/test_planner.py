@@ -241,8 +241,9 @@ def test_every_window_kind_runs(window: Window) -> None:
         Settings(time=TimeMode.PROCESSING),
         replace(BY_TS, streaming_aggregation=RowPath.OFF),
         replace(BY_TS, idle_timeout_us=1),
+        replace(BY_TS, shard="user"),
     ],
-    ids=["processing time", "rows kept whole", "idle timeout"],
+    ids=["processing time", "rows kept whole", "idle timeout", "shards"],
 )
 def test_both_time_modes_and_both_paths_run(settings: Settings) -> None:
     assert runnable(physical(query(), settings)) is None
@@ -251,11 +252,6 @@ def test_both_time_modes_and_both_paths_run(settings: Settings) -> None:
 @pytest.mark.parametrize(
     ("bound", "settings", "sentence"),
     [
-        (
-            query(),
-            replace(BY_TS, shard="user"),
-            "The setting shard is planned and not yet run.",
-        ),
         (
             query(),
             replace(BY_TS, dedup_key="user"),

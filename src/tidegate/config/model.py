@@ -103,6 +103,8 @@ class SettingsSection(Section):
     """allowed_lateness is how much longer a window stays open, e.g. "1m"."""
     shard: str | None = None
     """shard is an expression with a watermark for each of its values, e.g. "partition"."""
+    shard_expiry: PositiveDuration | None = None
+    """shard_expiry is the silence after which a shard is forgotten, e.g. "7d"."""
     idle_timeout: PositiveDuration | None = None
     """idle_timeout is the silence after which a shard no longer holds the watermark, e.g. "30s"."""
     on_idle: OnIdle = Field(DEFAULTS.on_idle, strict=False)

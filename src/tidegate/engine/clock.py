@@ -19,7 +19,6 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from tidegate.plan.settings import TimeMode
-from tidegate.state.watermark import WatermarkState
 
 if TYPE_CHECKING:
     from tidegate.plan.physical import PhysicalPlan
@@ -130,7 +129,7 @@ def with_clock(
     watermark_us, bound_us = state.watermark.watermark_us, state.bound_us
     if end_us is not None and bound_us is not None and end_us < bound_us:
         watermark_us, bound_us = end_us + spec.lateness_us, end_us
-    watermark = WatermarkState(shards=shards, watermark_us=watermark_us)
+    watermark = replace(state.watermark, shards=shards, watermark_us=watermark_us)
     return replace(after, watermark=watermark, bound_us=bound_us), leap
 
 

@@ -23,7 +23,7 @@ from tidegate.engine.windows.sessions.spans import SpanPartials, SpanRows
 from tidegate.engine.windows.sliding.operator import sliding_operator
 from tidegate.engine.windows.state_rows import Partials, WholeRows
 from tidegate.errors import TidegateError
-from tidegate.plan.columns import ROW
+from tidegate.plan.columns import ROW, SHARD
 from tidegate.plan.physical import PhysicalPlan
 from tidegate.plan.stages import IngestPartials, IngestRows
 from tidegate.plan.windows import Count, Cumulate, Hopping, Session, Sliding, State, Tumbling
@@ -96,6 +96,7 @@ class Job:
     Attributes:
         partitions: the maximum number of tasks of a shuffle; small batches use fewer.
         original: the type of original rows in side output; STRING if it has none.
+        shard_by: the expression of the shards, with its type; None if the stream is one shard.
     """
 
     plan: PhysicalPlan
@@ -104,6 +105,7 @@ class Job:
     outlets: Outlets
     partitions: int
     original: DataType
+    shard_by: str | None = None
 
 
 def make_job(plan: PhysicalPlan, rows: DataFrame, outlets: Outlets, partitions: int) -> Job:
@@ -119,6 +121,7 @@ def make_job(plan: PhysicalPlan, rows: DataFrame, outlets: Outlets, partitions: 
     empty = empty_frame(rows.sparkSession, rows.schema)
     operator = make_operator(plan, empty)
     finisher = Finisher(plan=plan, types=native_types(empty, plan.ingest.aggregates))
+    shard = plan.watermark.shard
     return Job(
         plan=plan,
         operator=operator,
@@ -126,6 +129,7 @@ def make_job(plan: PhysicalPlan, rows: DataFrame, outlets: Outlets, partitions: 
         outlets=outlets,
         partitions=partitions,
         original=rows.schema[ROW].dataType if ROW in rows.columns else StringType(),
+        shard_by=shard and f"{shard.strip()}: {rows.schema[SHARD].dataType.simpleString()}",
     )
 
 

@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tidegate.engine.advance import advanced, bound, ingest, past_everything
 from tidegate.engine.clock import Leap, with_clock
 from tidegate.engine.early import early_groups, is_due, unshown_rows
 from tidegate.engine.faults import fault_point
@@ -31,7 +32,7 @@ from tidegate.engine.rows.prepare import BatchStart
 from tidegate.engine.side_output.records import Judged
 from tidegate.engine.side_output.routing import Unused, goes_out, write_side_output
 from tidegate.engine.tasks import files_for
-from tidegate.engine.windows.operator import Arrival, Closed, Closing, Ingested
+from tidegate.engine.windows.operator import Closed, Closing, Ingested
 from tidegate.metrics.report import BatchReport, Counts
 from tidegate.plan.columns import ERROR
 from tidegate.plan.logical import Authority
@@ -39,7 +40,7 @@ from tidegate.plan.settings import TimeMode
 from tidegate.spark.observe import observed
 from tidegate.state.intents import Intent, StepKind
 from tidegate.state.manifest import Manifest, Segment, Tables
-from tidegate.state.watermark import SINGLE_SHARD, WatermarkState, advance
+from tidegate.state.watermark import SeenShards, WatermarkState
 from tidegate.time import format_time
 
 if TYPE_CHECKING:
@@ -91,16 +92,14 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
         clock_us = batch.decided.clock_us
     start = BatchStart(epoch=epoch, clock_us=clock_us, bound_us=state.bound_us)
 
-    ingested = Ingested()
+    ingested, shards = Ingested(), SeenShards()
     if batch.rows is not None:
-        arrival = Arrival(rows=batch.rows, start=start, tables=state.tables)
-        ingested = job.operator.ingest(arrival, io)
+        ingested, shards = ingest(batch.rows, start, state, job, io)
     counts = _with_fallbacks(ingested.counts, job)
     tables = replace(state.tables, windows=(*state.tables.windows, *ingested.segments))
 
-    intent = batch.decided
-    if intent is None:
-        intent = _decide(state, batch, _Seen(ingested, tables, clock_us), job)
+    watermark = advanced(state, shards, clock_us, job)
+    intent = batch.decided or _decide(state, batch, _Seen(watermark, tables, clock_us), job)
     closing = Closing(
         epoch=epoch,
         before_us=state.bound_us,
@@ -142,7 +141,8 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
         clock_us=clock_us,
         machine_us=state.machine_us,
         gaps=state.gaps,
-        watermark=intent.watermark,
+        # The shards follow from the rows, so an intent has no need of them.
+        watermark=replace(watermark, watermark_us=intent.watermark_us),
         bound_us=intent.bound_us,
         unshown=unshown,
         writer=io.store.writer,
@@ -198,18 +198,18 @@ class Emitted:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A batch after job 1: its counts, the state with its rows, the clock."""
+    """A batch after job 1: the watermark by its rows, the state with its rows, the clock."""
 
-    ingested: Ingested
+    watermark: WatermarkState
     tables: Tables
     clock_us: int | None
 
 
 def _decide(state: Manifest, batch: Batch, seen: _Seen, job: Job) -> Intent:
     """Return the decisions of the step: the new watermark, and up to where windows close."""
-    watermark = _advance(state, seen, job)
+    watermark_us = seen.watermark.watermark_us
     if batch.kind is StepKind.DRAIN:
-        watermark = _past_everything(watermark, seen.tables, job)
+        watermark_us = past_everything(watermark_us, seen.tables, job)
     return Intent(
         epoch=state.epoch + 1,
         kind=batch.kind,
@@ -217,8 +217,8 @@ def _decide(state: Manifest, batch: Batch, seen: _Seen, job: Job) -> Intent:
         query_id=batch.query_id,
         offsets_hash=batch.offsets_hash,
         clock_us=seen.clock_us,
-        watermark=watermark,
-        bound_us=_bound(state, watermark, job),
+        watermark_us=watermark_us,
+        bound_us=bound(state, watermark_us, job),
     )
 
 
@@ -231,42 +231,11 @@ def _judged(state: Manifest, start: BatchStart, job: Job) -> Judged:
     )
 
 
-def _latest(*times: int | None) -> int | None:
-    return max((time for time in times if time is not None), default=None)
-
-
 def _with_fallbacks(counts: Counts, job: Job) -> Counts:
     """If processing time is only the default, every row counts as a fallback to the clock."""
     spec = job.plan.watermark
     unasked = spec.mode is TimeMode.PROCESSING and spec.event_time.authority is Authority.DEFAULT
     return replace(counts, processing_time_fallback=counts.accumulated) if unasked else counts
-
-
-def _advance(state: Manifest, seen: _Seen, job: Job) -> WatermarkState:
-    if seen.clock_us is None:
-        return state.watermark
-    event_time_us = seen.ingested.event_time_us
-    times = {} if event_time_us is None else {SINGLE_SHARD: event_time_us}
-    return advance(state.watermark, times, seen.clock_us, job.plan.watermark)
-
-
-def _past_everything(watermark: WatermarkState, tables: Tables, job: Job) -> WatermarkState:
-    """The watermark of a drain: past the end of every window, so that all close for good."""
-    last_us = job.operator.end_of_all(tables)
-    if last_us is None:
-        return watermark
-    past_us = last_us + job.plan.watermark.lateness_us
-    return replace(watermark, watermark_us=_latest(watermark.watermark_us, past_us))
-
-
-def _bound(state: Manifest, watermark: WatermarkState, job: Job) -> int | None:
-    """The bound up to which windows are closed: a window is due when W >= end + lateness.
-
-    It never goes back, even if a restart sets a greater lateness: a window closes only once.
-    """
-    if watermark.watermark_us is None:
-        return state.bound_us
-    return _latest(state.bound_us, watermark.watermark_us - job.plan.watermark.lateness_us)
 
 
 def _emit(closed: Closed, early: DataFrame | None, epoch: int, job: Job) -> Emitted:

@@ -98,12 +98,20 @@ def watermark_details(spec: WatermarkSpec) -> tuple[Detail, ...]:
     facts += [
         _decided("lag", spec.lag_us, spec.lag_authority, "watermark_lag"),
         _decided("lateness", spec.lateness_us, spec.lateness_authority, "allowed_lateness"),
-        fact("shard", spec.shard or "none"),
+        fact("shard", _shard(spec)),
         fact("idle", _idle(spec)),
         fact("null time", _without_time(spec)),
         fact("future skew", f"up to {format_duration(spec.max_future_skew_us)}"),
     ]
     return tuple(facts)
+
+
+def _shard(spec: WatermarkSpec) -> str:
+    if spec.shard is None:
+        return "none"
+    expiry_us = spec.shard_expiry_us
+    gone = "" if expiry_us is None else f"; forgotten after {format_duration(expiry_us)} of silence"
+    return f"{spec.shard.strip()}, {_decider(spec.shard_authority, 'shard')}{gone}"
 
 
 def _decider(authority: Authority, setting: str) -> str:

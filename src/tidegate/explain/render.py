@@ -69,6 +69,7 @@ def explain_json(logical: LogicalPlan, physical: PhysicalPlan) -> dict[str, Json
             "lateness_us": spec.lateness_us,
             "lateness_authority": spec.lateness_authority.value,
             "shard": spec.shard,
+            "shard_expiry_us": spec.shard_expiry_us,
             "idle_timeout_us": spec.idle_timeout_us,
             "on_idle": spec.on_idle.value,
             "null_event_time_fallback": spec.null_event_time_fallback,
@@ -93,7 +94,7 @@ def _summary(physical: PhysicalPlan) -> Iterator[tuple[str, str]]:
         yield detail.label, detail.lines[0]
     shown = ("event time", "because", "lag", "lateness", "watermark")
     for detail in watermark_details(spec):
-        if detail.label in shown:
+        if detail.label in shown or (detail.label == "shard" and spec.shard is not None):
             yield detail.label, detail.lines[0]
     path, reason = _path(physical)
     yield "path", f"{_PATHS[path]}: {reason}"

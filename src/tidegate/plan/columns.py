@@ -12,6 +12,7 @@ TIME = "_t"  # BIGINT, its event time in microseconds; NULL if it has none
 OWN_TIME = "_own_t"  # BIGINT, its own event time, if TIME can be a fallback
 PASS = "_pass"  # BOOLEAN, whether WHERE is true
 ERROR = "_err"  # STRING, the first error of the row, or of the results of a closed window
+SHARD = "_shard"  # the shard of the watermark that it belongs to; of the expression's type
 ROW = "_row"  # STRUCT, the original row, for side output
 OPEN, EMIT, WHEN = "_open", "_emit", "_when"  # BOOLEAN, the conditions of a window
 

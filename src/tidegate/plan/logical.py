@@ -53,7 +53,11 @@ class EventTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatermarkSpec:
-    """All that decides the time of a row, the watermark, and which rows are late."""
+    """All that decides the time of a row, the watermark, and which rows are late.
+
+    ``shard`` is an expression (Spark SQL over FROM): each of its values has a watermark of its own.
+    It is None in processing time, where the clock is the watermark of all rows.
+    """
 
     mode: TimeMode
     event_time: EventTime
@@ -62,6 +66,8 @@ class WatermarkSpec:
     lateness_us: int
     lateness_authority: Authority
     shard: str | None
+    shard_authority: Authority
+    shard_expiry_us: int | None
     idle_timeout_us: int | None
     on_idle: OnIdle
     null_event_time_fallback: bool

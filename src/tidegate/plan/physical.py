@@ -45,5 +45,5 @@ class PhysicalPlan:
         if self.close.early_us is not None:
             return True
         if spec.mode is TimeMode.EVENT:
-            return spec.idle_timeout_us is not None
+            return spec.idle_timeout_us is not None or spec.shard_expiry_us is not None
         return self.close.window.waits_for_clock and spec.emit_on_close

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tidegate.plan.columns import OWN_TIME, PASS, TIME
+from tidegate.plan.columns import OWN_TIME, PASS, SHARD, TIME
 from tidegate.plan.logical import WatermarkSpec
 from tidegate.plan.statement import Argument, Key
 from tidegate.plan.windows import Window
@@ -19,7 +19,7 @@ def prepared_columns(
     """Return the prepared columns that are expressions over FROM, as Spark SQL by name.
 
     Args:
-        spec: gives a row its time.
+        spec: gives a row its time and its shard.
         where: the WHERE clause.
         values: group keys and arguments of aggregates.
         window: its conditions and partition keys.
@@ -27,6 +27,8 @@ def prepared_columns(
     columns = _time_columns(spec)
     if where is not None:
         columns[PASS] = where
+    if spec.shard is not None:
+        columns[SHARD] = spec.shard
     columns |= {value.name: value.expression.sql for value in values}
     return columns | window.conditions | window.partition_keys
 

@@ -55,6 +55,7 @@ class Settings:
     watermark_lag_us: int | None = None
     allowed_lateness_us: int | None = None
     shard: str | None = None
+    shard_expiry_us: int | None = None
     idle_timeout_us: int | None = None
     on_idle: OnIdle = OnIdle.HOLD
     clock_interval_us: int = 1_000_000

@@ -26,8 +26,8 @@ from tidegate.plan.time_columns import (
     nearest_columns,
     written_column,
 )
+from tidegate.planner.shards import are_of_kafka, resolve_shard
 
-_KAFKA_COLUMNS = {"topic", "partition", "offset", "timestamp"}
 _RECEIPT_COLUMNS = ("received_at", "@timestamp")
 _FILE_TIME = "_metadata.file_modification_time"
 
@@ -53,14 +53,18 @@ def resolve_watermark(bound: BoundQuery, settings: Settings) -> WatermarkSpec:
         lateness_us, lateness_authority = _first_set(
             clause.lateness_us, settings.allowed_lateness_us
         )
+    mode = TimeMode.PROCESSING if event_time.sql is None else TimeMode.EVENT
+    shard, shard_authority = resolve_shard(bound, settings, mode)
     return WatermarkSpec(
-        mode=TimeMode.PROCESSING if event_time.sql is None else TimeMode.EVENT,
+        mode=mode,
         event_time=event_time,
         lag_us=lag_us,
         lag_authority=lag_authority,
         lateness_us=lateness_us,
         lateness_authority=lateness_authority,
-        shard=settings.shard,
+        shard=shard,
+        shard_authority=shard_authority,
+        shard_expiry_us=settings.shard_expiry_us if shard is not None else None,
         idle_timeout_us=settings.idle_timeout_us,
         on_idle=settings.on_idle,
         null_event_time_fallback=settings.null_event_time == "fallback",
@@ -164,7 +168,7 @@ def _metadata_column(bound: BoundQuery, settings: Settings) -> tuple[TimeColumn,
         )
         return column, 'event_time_metadata = "file" asks for the time its file was last changed'
     columns = bound.source.columns or ()
-    if {column.name.lower() for column in columns} >= _KAFKA_COLUMNS:
+    if are_of_kafka(columns):
         return _metadata_time(
             find_column(columns, "timestamp")
         ), "it is the time of the Kafka record"

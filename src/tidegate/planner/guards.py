@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tidegate.frontend.guards import guard, guard_argument, guard_from, type_of_expression
 from tidegate.names import path
 from tidegate.plan.aggregates.types import aggregate_type
-from tidegate.plan.columns import WINDOW_FUNCTIONS, WINDOW_TYPES
+from tidegate.plan.columns import SHARD, WINDOW_FUNCTIONS, WINDOW_TYPES
 from tidegate.plan.guarded import Guarded, in_words
 from tidegate.plan.settings import ErrorPolicy
 from tidegate.plan.statement import From
@@ -26,14 +26,15 @@ if TYPE_CHECKING:
     from tidegate.plan.statement import Argument, Key
 
     Types: TypeAlias = Mapping[str, str | None]
+    Tables: TypeAlias = Mapping[str, Mapping[str, str]]
 
 
 def guard_rows(plan: PhysicalPlan, found: Types) -> PhysicalPlan:
     """Guard each prepared column that can fail on a row."""
-    if plan.side_output.error_policy is ErrorPolicy.FAIL:
-        return plan
     types = _types(plan.prepare, found)
     tables = _tables(plan.prepare)
+    if plan.side_output.error_policy is ErrorPolicy.FAIL:
+        return _with_safe_shard(plan, types, tables)
     functions: dict[str, list[str]] = defaultdict(list)
     filters: dict[str, set[str | None]] = defaultdict(set)
     for aggregate in plan.ingest.aggregates:
@@ -93,6 +94,16 @@ def with_result_types(plan: PhysicalPlan, types: Types) -> PhysicalPlan:
         if _guards(each, text)
     }
     return replace(plan, finish=replace(plan.finish, guards=guards))
+
+
+def _with_safe_shard(plan: PhysicalPlan, types: Types, tables: Tables) -> PhysicalPlan:
+    """Guard the shard alone: one that fails is a shard as any other, not an error."""
+    sql = plan.prepare.columns.get(SHARD)
+    if sql is None:
+        return plan
+    guarded = guard_argument(sql, types, [], tables)
+    kept = {SHARD: guarded} if _guards(guarded, sql) else {}
+    return replace(plan, prepare=replace(plan.prepare, guards=kept))
 
 
 def _guards(guarded: Guarded, text: str) -> bool:

@@ -15,12 +15,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 
 from tidegate.state.files import Files
-from tidegate.state.manifest import MANIFEST_VERSION, check_version, reading, watermark_from_json
-from tidegate.state.watermark import WatermarkState
+from tidegate.state.manifest import MANIFEST_VERSION, check_version, reading
 
 FOLDER = "intents"
 
@@ -48,7 +47,7 @@ class Intent:
         batch_id: Spark's batch; for a drain or flush, the one before it.
         query_id, offsets_hash: identify the batch, see ``SparkBatch``.
         clock_us: its clock.
-        watermark: the watermark after it.
+        watermark_us: the watermark after it.
         bound_us: windows with an end up to here close.
     """
 
@@ -58,7 +57,7 @@ class Intent:
     query_id: str | None = None
     offsets_hash: str | None = None
     clock_us: int | None = None
-    watermark: WatermarkState = field(default_factory=WatermarkState)
+    watermark_us: int | None = None
     bound_us: int | None = None
 
     @property
@@ -93,8 +92,7 @@ def find_intent(files: Files, epoch: int) -> Intent | None:
     with reading(path, "intent"):
         data = json.loads(text)
         check_version(data.pop("version"), path)
-        watermark = watermark_from_json(data.pop("watermark"))
-        return Intent(watermark=watermark, kind=StepKind(data.pop("kind")), **data)
+        return Intent(kind=StepKind(data.pop("kind")), **data)
 
 
 def intent_terms(files: Files) -> Mapping[int, list[int]]:

@@ -190,6 +190,7 @@ def watermark_from_json(data: Mapping[str, Any]) -> WatermarkState:
     return WatermarkState(
         shards={name: Shard(**shard) for name, shard in data["shards"].items()},
         watermark_us=data["watermark_us"],
+        by=data["by"],
     )
 
 

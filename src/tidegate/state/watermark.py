@@ -1,13 +1,14 @@
-"""The watermark: pure functions of what a batch observed.
+"""The watermark: pure functions on the numbers that a batch observed.
 
-``W = min over active shards of (greatest event time seen - lag)``; it never goes back. ``W`` says
-that no further row with ``t < W`` is expected. A batch without event times does not move it.
+``W = min over active shards of (greatest event time seen - lag)``, and it never goes back. ``W``
+says that no further row with ``t < W`` is expected. A batch without timed rows leaves it where it
+is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tidegate.plan.logical import WatermarkSpec
 from tidegate.plan.settings import OnIdle, TimeMode
@@ -18,42 +19,86 @@ SINGLE_SHARD = ""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shard:
-    """A shard: its greatest event time so far, and the clock of its last row."""
+    """What is known of a shard.
+
+    Attributes:
+        event_time_us: the greatest event time seen.
+        clock_us: the clock of its last row.
+        name: the value of the shard expression as text; None for NULL, and for the single shard of
+            a query without a shard expression.
+    """
 
     event_time_us: int
     clock_us: int
+    name: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatermarkState:
-    """The shards and the watermark; ``watermark_us`` is None before the first timed row."""
+    """The shards and the watermark; ``watermark_us`` is None before the first timed row.
+
+    Attributes:
+        shards: by their id, a hash of the shard's value.
+        watermark_us: W.
+        by: the expression that divides the stream into these shards, with its type; None: it is
+            one shard.
+    """
 
     shards: Mapping[str, Shard] = field(default_factory=dict)
     watermark_us: int | None = None
+    by: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenShards:
+    """What a batch has seen.
+
+    Attributes:
+        times: the greatest valid event time of each shard that had one, microseconds, by its id.
+        names: the names of shards, those that the state does not know yet among them.
+    """
+
+    times: Mapping[str, int] = field(default_factory=dict)
+    names: Mapping[str, str | None] = field(default_factory=dict)
 
 
 def advance(
-    state: WatermarkState, observed: Mapping[str, int], clock_us: int, spec: WatermarkSpec
+    state: WatermarkState, seen: SeenShards, clock_us: int, spec: WatermarkSpec
 ) -> WatermarkState:
     """Return the state after a batch.
 
     Args:
         state: the state before the batch.
-        observed: the greatest valid event time of the batch for each shard that had one,
-            microseconds.
-        clock_us: the batch's clock; in processing time the watermark depends on it alone.
-        spec: lag and idle rules.
+        seen: the shards of the batch.
+        clock_us: the batch's clock; in processing time it is all that matters.
+        spec: lag, idle rules, and when a shard is forgotten.
     """
     if spec.mode is TimeMode.PROCESSING:
         # Everything up to the clock has been seen, so the watermark is just after it.
         return WatermarkState(watermark_us=_later(state.watermark_us, clock_us + 1))
-    shards = dict(state.shards)
-    for name, event_time_us in observed.items():
+    shards = _remembered(state.shards, clock_us, spec)
+    for name, event_time_us in seen.times.items():
         before = shards.get(name)
-        greatest = event_time_us if before is None else max(before.event_time_us, event_time_us)
-        shards[name] = Shard(event_time_us=greatest, clock_us=clock_us)
-    candidate = _candidate(shards, clock_us, spec)
-    return WatermarkState(shards=shards, watermark_us=_later(state.watermark_us, candidate))
+        if before is None:
+            shards[name] = Shard(
+                event_time_us=event_time_us, clock_us=clock_us, name=seen.names.get(name)
+            )
+        else:
+            greatest = max(before.event_time_us, event_time_us)
+            shards[name] = replace(before, event_time_us=greatest, clock_us=clock_us)
+    has_begun = bool(shards) or state.watermark_us is not None
+    candidate = _candidate(shards, clock_us, spec) if has_begun else None
+    return replace(state, shards=shards, watermark_us=_later(state.watermark_us, candidate))
+
+
+def _remembered(
+    shards: Mapping[str, Shard], clock_us: int, spec: WatermarkSpec
+) -> dict[str, Shard]:
+    """The shards without those that have been silent for so long that they are gone for good."""
+    expiry_us = spec.shard_expiry_us
+    if expiry_us is None:
+        return dict(shards)
+    return {name: shard for name, shard in shards.items() if clock_us - shard.clock_us < expiry_us}
 
 
 def _candidate(shards: Mapping[str, Shard], clock_us: int, spec: WatermarkSpec) -> int | None:
@@ -65,9 +110,7 @@ def _candidate(shards: Mapping[str, Shard], clock_us: int, spec: WatermarkSpec) 
     ]
     if active:
         return min(active) - spec.lag_us
-    if shards and spec.on_idle is OnIdle.ADVANCE:
-        return clock_us - spec.lag_us
-    return None
+    return clock_us - spec.lag_us if spec.on_idle is OnIdle.ADVANCE else None
 
 
 def _later(before: int | None, candidate: int | None) -> int | None:

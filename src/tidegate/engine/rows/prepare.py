@@ -6,6 +6,7 @@ cross into the batch:
     _t      BIGINT    the row's event time in microseconds, NULL when it has none
     _own_t  BIGINT    only with null_event_time = "fallback": the row's own event time, where _t is
                       the time of the source's metadata for a row without one
+    _shard  any       the shard of the watermark that the row belongs to (only where there are some)
     _pass   BOOLEAN   the WHERE clause (only when there is one)
     _err    STRING    the first error of the row's expressions (only where one can fail)
     _k0 ..            group keys          _x0 ..   arguments and filters of aggregates
@@ -40,6 +41,7 @@ from tidegate.plan.columns import (
     PANE,
     PASS,
     ROW,
+    SHARD,
     TIME,
     WHEN,
 )
@@ -74,6 +76,11 @@ UNTIMED = (
     Fate.FUTURE_EVENT_TIME,
     Fate.EVENT_TIME_OUT_OF_RANGE,
 )
+
+
+# Columns that can fail without an error for the row: an event time that fails is NULL, which is a
+# separate error, and a row whose shard fails is of the shard NULL.
+NO_ERRORS = (TIME, OWN_TIME, SHARD)
 
 
 def prepare(
@@ -154,8 +161,7 @@ def guarded_columns(plan: PhysicalPlan) -> dict[str, str]:
     # Check for malformed records before WHERE, which would drop them: their values are NULL.
     malformed = malformed_error(MALFORMED) if plan.prepare.tells_malformed else None
     where = Guarded(safe=columns[PASS]) if PASS in columns else None
-    # An event time that fails is NULL, which is a separate error.
-    others = [each for name, each in guards.items() if name not in (PASS, TIME, OWN_TIME)]
+    others = [each for name, each in guards.items() if name not in (PASS, *NO_ERRORS)]
     error = first_error(others, guards.get(PASS, where))
     found = [each for each in (malformed, error) if each is not None]
     assert found, "a guard is kept only for what can fail"
@@ -167,7 +173,7 @@ def has_row_errors(plan: PhysicalPlan) -> bool:
     if plan.side_output.error_policy is not ErrorPolicy.SIDE_OUTPUT:
         return False
     return plan.prepare.tells_malformed or any(
-        each.error is not None and name not in (TIME, OWN_TIME)
+        each.error is not None and name not in NO_ERRORS
         for name, each in plan.prepare.guards.items()
     )
 

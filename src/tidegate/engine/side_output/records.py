@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions
 
 from tidegate.engine.rows.prepare import BatchStart, Fate, clock_sql
-from tidegate.plan.columns import ERROR, FATE, ROW, TIME
+from tidegate.plan.columns import ERROR, FATE, ROW, SHARD, TIME
 from tidegate.plan.guarded import detail_sql, reason_sql
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ def side_output(rows: DataFrame, judged: Judged, kinds: Sequence[str]) -> DataFr
         f"{_group_key(judged.plan)} AS group_key",
         f"{ROW if ROW in rows.columns else 'CAST(NULL AS STRING)'} AS original_event",
         f"CAST({failed if failing else 'NULL'} AS STRING) AS error_detail",
+        f"CAST({SHARD if SHARD in rows.columns else 'NULL'} AS STRING) AS shard",
     ).selectExpr(
         "kind",
         "reason",
@@ -89,7 +90,7 @@ def side_output(rows: DataFrame, judged: Judged, kinds: Sequence[str]) -> DataFr
         "original_event",
         "error_detail",
         f"'{judged.plan.plan_id}' AS plan_id",
-        "CAST(NULL AS STRING) AS shard",
+        "shard",
     )
 
 

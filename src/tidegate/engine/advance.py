@@ -1,0 +1,70 @@
+"""The advance of the watermark in a step, from what job 1 observed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tidegate.engine.rows.shards import watch_shards
+from tidegate.engine.windows.operator import Arrival, Ingested
+from tidegate.state.watermark import SINGLE_SHARD, SeenShards, Shard, WatermarkState, advance
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from tidegate.engine.job import Job
+    from tidegate.engine.rows.prepare import BatchStart
+    from tidegate.engine.state_io import StateIO
+    from tidegate.state.manifest import Manifest, Tables
+
+
+def ingest(
+    rows: DataFrame, start: BatchStart, state: Manifest, job: Job, io: StateIO
+) -> tuple[Ingested, SeenShards]:
+    """Run job 1 over prepared rows; return what it did, and the shards that it saw."""
+    if job.shard_by is None:
+        arrival = Arrival(rows=rows, start=start, tables=state.tables)
+        ingested = job.operator.ingest(arrival, io)
+        event_time_us = ingested.event_time_us
+        times = {} if event_time_us is None else {SINGLE_SHARD: event_time_us}
+        return ingested, SeenShards(times=times)
+    watched, seen = watch_shards(rows, job.plan, start)
+    arrival = Arrival(rows=watched, start=start, tables=state.tables)
+    return job.operator.ingest(arrival, io), seen(_known(state, job).keys())
+
+
+def advanced(state: Manifest, seen: SeenShards, clock_us: int | None, job: Job) -> WatermarkState:
+    """Return the watermark and the shards after a batch; without a clock they stay."""
+    if clock_us is None:
+        return state.watermark
+    before = replace(state.watermark, shards=_known(state, job), by=job.shard_by)
+    return advance(before, seen, clock_us, job.plan.watermark)
+
+
+def past_everything(watermark_us: int | None, tables: Tables, job: Job) -> int | None:
+    """The watermark of a drain: past the end of every window, so that all close for good."""
+    last_us = job.operator.end_of_all(tables)
+    if last_us is None:
+        return watermark_us
+    return latest(watermark_us, last_us + job.plan.watermark.lateness_us)
+
+
+def bound(state: Manifest, watermark_us: int | None, job: Job) -> int | None:
+    """The bound up to which windows are closed: a window is due when W >= end + lateness.
+
+    It never goes back, even if a restart sets a greater lateness: a window closes only once.
+    """
+    if watermark_us is None:
+        return state.bound_us
+    return latest(state.bound_us, watermark_us - job.plan.watermark.lateness_us)
+
+
+def latest(*times: int | None) -> int | None:
+    """The latest of the times that are known."""
+    return max((time for time in times if time is not None), default=None)
+
+
+def _known(state: Manifest, job: Job) -> Mapping[str, Shard]:
+    """The shards of the state, none if another expression made them: then they say nothing."""
+    return state.watermark.shards if state.watermark.by == job.shard_by else {}
