@@ -10,15 +10,15 @@ from pyspark.errors import PySparkException
 
 from engine.guard_table import COLUMNS, EXPRESSIONS
 from frontend import expressions
-from tidegate.frontend.guards import guard
+from tidegate.frontend.guards import guard, known_types
 from tidegate.frontend.guards.parts import net
 from tidegate.plan.guarded import Guarded, detail_sql, first_error, reason_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-TYPES: dict[str, str | None] = {name: kind for name, kind, _, _ in COLUMNS}
-UNKNOWN: dict[str, str | None] = dict.fromkeys(TYPES)
+TYPES = known_types({name: kind for name, kind, _, _ in COLUMNS})
+UNKNOWN = known_types({})
 # Columns of one query: so few that Spark compiles them and shares what they have in common.
 AT_ONCE = 40
 SHARING = "spark.sql.subexpressionElimination.enabled"
@@ -94,7 +94,7 @@ def test_every_way_to_write_an_expression_keeps_its_value_and_its_type(spark: Sp
     named = zip(expressions.COLUMNS, expressions.VALUES, strict=True)
     values = ", ".join(f"{value} AS `{column.name}`" for column, value in named)
     frame = spark.sql(f"SELECT {values}").alias("events")
-    types = {column.name: column.type for column in expressions.COLUMNS}
+    types = known_types({column.name: column.type for column in expressions.COLUMNS})
     kept = {}
     for text in expressions.EXPRESSIONS:
         guarded = guard(text, types)

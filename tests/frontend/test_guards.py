@@ -11,29 +11,31 @@ from hypothesis import strategies as st
 from frontend.expressions import COLUMNS, EXPRESSIONS
 from tidegate.errors import TidegateError
 from tidegate.frontend.binding.functions import known_functions
-from tidegate.frontend.guards import guard, guard_argument, guard_from
+from tidegate.frontend.guards import guard, guard_argument, guard_from, known_types
 from tidegate.frontend.guards.functions import LIKELY_REASONS, SIGNATURES, TWINS
 from tidegate.frontend.guards.special import SPECIAL
 from tidegate.frontend.guards.types import read_type
 from tidegate.plan.guarded import ROW_ERROR_REASONS, Guarded, error_literal, first_error
 from tidegate.plan.types import SqlType, decimal_result
 
-TYPES: dict[str, str | None] = {
-    "i": "INT",
-    "j": "INT",
-    "l": "BIGINT",
-    "d": "DOUBLE",
-    "s": "STRING",
-    "price": "DECIMAL(10,2)",
-    "wide": "DECIMAL(38,2)",
-    "ts": "TIMESTAMP",
-    "dt": "DATE",
-    "list": "ARRAY<INT>",
-    "map": "MAP<STRING, INT>",
-    "rec": "STRUCT<x: INT, y: STRUCT<z: STRING>>",
-    "info.v": "STRING",
-    "odd": None,
-}
+TYPES = known_types(
+    {
+        "i": "INT",
+        "j": "INT",
+        "l": "BIGINT",
+        "d": "DOUBLE",
+        "s": "STRING",
+        "price": "DECIMAL(10,2)",
+        "wide": "DECIMAL(38,2)",
+        "ts": "TIMESTAMP",
+        "dt": "DATE",
+        "list": "ARRAY<INT>",
+        "map": "MAP<STRING, INT>",
+        "rec": "STRUCT<x: INT, y: STRUCT<z: STRING>>",
+        "info.v": "STRING",
+        "odd": None,
+    }
+)
 
 
 def safe(text: str) -> str:
@@ -261,7 +263,8 @@ def test_text_under_an_aggregate_of_numbers_is_an_error_where_it_is_no_number() 
 
 @pytest.mark.parametrize("text", EXPRESSIONS)
 def test_every_way_to_write_an_expression_is_understood_with_types_and_without(text: str) -> None:
-    for types in ({column.name: column.type for column in COLUMNS}, {}):
+    for columns in ({column.name: column.type for column in COLUMNS}, {}):
+        types = known_types(columns)
         guarded = guard(text, types)
         again = guard(guarded.safe, types)
         assert (guarded.error is None) <= (guarded.safe == text)
@@ -395,7 +398,7 @@ FROM_CLAUSES = {
 
 @pytest.mark.parametrize(("written", "safe"), FROM_CLAUSES.items())
 def test_an_expression_that_can_fail_in_from_yields_null(written: str, safe: str) -> None:
-    assert guard_from("", written, TABLES) == ("", safe)
+    assert guard_from("", written, known_types({}, TABLES)) == ("", safe)
 
 
 def test_a_cte_knows_the_types_of_the_one_before() -> None:
@@ -404,7 +407,7 @@ def test_a_cte_knows_the_types_of_the_one_before() -> None:
         "WITH x AS (SELECT try_cast(raw AS INT) AS n FROM r), "
         "y AS (SELECT try_add(n, 1) AS m FROM x)"
     )
-    assert guard_from(ctes, "y", TABLES) == (safe, "y")
+    assert guard_from(ctes, "y", known_types({}, TABLES)) == (safe, "y")
 
 
 SUBQUERIES = {
@@ -433,7 +436,7 @@ SUBQUERIES = {
 
 @pytest.mark.parametrize(("written", "safe"), SUBQUERIES.items())
 def test_a_subquery_of_an_expression_is_null_where_it_would_raise(written: str, safe: str) -> None:
-    guarded = guard(written, {"a": "BIGINT", "r.a": "BIGINT", "s": "STRING"}, TABLES)
+    guarded = guard(written, known_types({"a": "BIGINT", "r.a": "BIGINT", "s": "STRING"}, TABLES))
     assert (guarded.safe, guarded.error) == (safe, None)
 
 
@@ -442,4 +445,4 @@ def test_a_call_with_any_number_of_arguments_is_guarded_or_left_to_spark() -> No
         for count in (0, 1, 5):
             # Some names begin another grammar, such as CAST.
             with contextlib.suppress(TidegateError):
-                guard(f"{name}({', '.join(['x'] * count)})", {"x": "INT"})
+                guard(f"{name}({', '.join(['x'] * count)})", known_types({"x": "INT"}))

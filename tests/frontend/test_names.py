@@ -6,7 +6,7 @@ import pytest
 
 from tidegate.frontend.binding.bind import bind
 from tidegate.frontend.grammar.source import read
-from tidegate.frontend.guards import guard
+from tidegate.frontend.guards import guard, known_types
 from tidegate.frontend.reading.parse import parse, select_of, streams_of
 from tidegate.names import path
 from tidegate.plan.settings import Settings
@@ -169,7 +169,8 @@ def test_the_original_row_is_that_of_the_stream(relation: str, row: str) -> None
 
 
 def test_a_column_is_not_confused_with_a_field_of_the_same_dotted_name() -> None:
-    kinds = {path("a"): "STRUCT<b: STRING>", path("a.b"): "INT", path("s", "v"): "INT"}
+    columns = {path("a"): "STRUCT<b: STRING>", path("a.b"): "INT", path("s", "v"): "INT"}
+    kinds = known_types(columns)
     assert guard("CAST(`a.b` AS BIGINT)", kinds).error is None
     assert guard("CAST(a.b AS BIGINT)", kinds).error is not None
     assert guard("CAST(s.v AS BIGINT)", kinds).error is None

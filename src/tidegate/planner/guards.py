@@ -9,7 +9,14 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tidegate.frontend.guards import guard, guard_argument, guard_from, type_of_expression
+from tidegate.frontend.guards import (
+    KnownTypes,
+    guard,
+    guard_argument,
+    guard_from,
+    known_types,
+    type_of_expression,
+)
 from tidegate.names import path
 from tidegate.plan.aggregates.types import aggregate_type
 from tidegate.plan.columns import SHARD, WINDOW_FUNCTIONS, WINDOW_TYPES
@@ -31,10 +38,9 @@ if TYPE_CHECKING:
 
 def guard_rows(plan: PhysicalPlan, found: Types) -> PhysicalPlan:
     """Guard each prepared column that can fail on a row."""
-    types = _types(plan.prepare, found)
-    tables = _tables(plan.prepare)
+    types = known_types(_types(plan.prepare, found), _tables(plan.prepare))
     if plan.side_output.error_policy is ErrorPolicy.FAIL:
-        return _with_safe_shard(plan, types, tables)
+        return _with_safe_shard(plan, types)
     functions: dict[str, list[str]] = defaultdict(list)
     filters: dict[str, set[str | None]] = defaultdict(set)
     for aggregate in plan.ingest.aggregates:
@@ -44,9 +50,7 @@ def guard_rows(plan: PhysicalPlan, found: Types) -> PhysicalPlan:
         if aggregate.filter is not None:
             filters[aggregate.filter].add(None)
     columns = plan.prepare.columns
-    guards = {
-        name: guard_argument(sql, types, functions[name], tables) for name, sql in columns.items()
-    }
+    guards = {name: guard_argument(sql, types, functions[name]) for name, sql in columns.items()}
     for name, wanted in filters.items():
         # A value that only filtered aggregates use is computed only in rows that pass a filter.
         if name in guards and None not in wanted:
@@ -62,14 +66,16 @@ def guard_from_clause(plan: PhysicalPlan, found: Types) -> PhysicalPlan:
     if plan.side_output.error_policy is ErrorPolicy.FAIL:
         return plan
     written = plan.prepare.from_clause
-    ctes, relation = guard_from(written.ctes, written.relation, _tables(plan.prepare))
+    ctes, relation = guard_from(
+        written.ctes, written.relation, known_types({}, _tables(plan.prepare))
+    )
     safe = From(ctes=ctes, relation=relation)
     return replace(plan, prepare=replace(plan.prepare, safe_from=safe))
 
 
 def guard_results(plan: PhysicalPlan, found: Types) -> PhysicalPlan:
     """Guard the expressions over closed windows, as far as the types of their names are known."""
-    types = _types(plan.prepare, found)
+    types = known_types(_types(plan.prepare, found))
     values: tuple[Key | Argument, ...] = (*plan.ingest.keys, *plan.ingest.arguments)
     kinds = {value.name: type_of_expression(value.expression.sql, types) for value in values}
     kinds |= {each.name: aggregate_type(each, kinds) for each in plan.ingest.aggregates}
@@ -85,7 +91,7 @@ def with_result_types(plan: PhysicalPlan, types: Types) -> PhysicalPlan:
     """
     if plan.side_output.error_policy is ErrorPolicy.FAIL:
         return plan
-    known = {**types, **WINDOW_TYPES}
+    known = known_types({**types, **WINDOW_TYPES})
     guards = {each.sql: guard(each.sql, known) for each in plan.finish.expressions}
     words = _words(plan.ingest)
     guards = {
@@ -96,12 +102,12 @@ def with_result_types(plan: PhysicalPlan, types: Types) -> PhysicalPlan:
     return replace(plan, finish=replace(plan.finish, guards=guards))
 
 
-def _with_safe_shard(plan: PhysicalPlan, types: Types, tables: Tables) -> PhysicalPlan:
+def _with_safe_shard(plan: PhysicalPlan, types: KnownTypes) -> PhysicalPlan:
     """Guard the shard alone: one that fails is a shard as any other, not an error."""
     sql = plan.prepare.columns.get(SHARD)
     if sql is None:
         return plan
-    guarded = guard_argument(sql, types, [], tables)
+    guarded = guard_argument(sql, types, [])
     kept = {SHARD: guarded} if _guards(guarded, sql) else {}
     return replace(plan, prepare=replace(plan.prepare, guards=kept))
 

@@ -82,7 +82,7 @@ class Cutter:
 
     def _known_type(self, node: exp.Expr) -> str | None:
         """The type of an expression over columns whose types are declared, as far as it is told."""
-        return type_of_expression(self.source.slice(node), self.scope.types())
+        return type_of_expression(self.source.slice(node), self.scope.types)
 
     def star_argument(self, identity: str, sql: str, span: Span) -> Argument:
         """Return the row value of a column that ``*`` stands for."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from sqlglot import exp
 from sqlglot.errors import ParseError
 
 from tidegate.errors import Span
 from tidegate.frontend.grammar.nodes import span_of
+from tidegate.frontend.guards import KnownTypes, known_types
 from tidegate.frontend.reading.foreign import FOREIGN_NAMES
 from tidegate.frontend.refusal import Refusal
 from tidegate.names import listed, path, quoted, suggestion
@@ -77,7 +79,7 @@ class StarColumn:
     identity: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Scope:
     """The tables of one FROM clause; ``shared`` are the columns of USING and NATURAL joins."""
 
@@ -103,15 +105,16 @@ class Scope:
         """Return the names of all known columns."""
         return [column.name for table in self.tables for column in table.columns or ()]
 
-    def types(self) -> dict[str, str | None]:
-        """Return the types of columns by ``path``, with and without the name of their table."""
+    @cached_property
+    def types(self) -> KnownTypes:
+        """The types of columns by ``path``, with and without the name of their table."""
         found: dict[str, str | None] = {}
         for table in self.tables:
             for column in table.columns or ():
                 name = path(column.name)
                 found[path(table.name, column.name)] = column.type or None
                 found[name] = None if name in found else column.type or None
-        return found
+        return known_types(found)
 
     def resolve(self, node: exp.Column) -> Resolved:
         """Return the column that a name means.

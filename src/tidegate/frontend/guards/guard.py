@@ -27,11 +27,11 @@ error even if the other operand is NULL, although Spark may not compute it then.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from tidegate.frontend.grammar.source import Source, in_brackets, read, read_expression
-from tidegate.frontend.guards.guarding import Guarding
+from tidegate.frontend.guards.guarding import Columns, Guarding
 from tidegate.frontend.guards.operations import cast
 from tidegate.frontend.guards.parts import Part, all_faults
 from tidegate.frontend.guards.queries import guarded_query
@@ -43,34 +43,60 @@ from tidegate.plan.aggregates.planned import text_cast
 from tidegate.plan.guarded import Guarded, error_literal
 from tidegate.plan.types import BIGINT, BOOLEAN, DOUBLE, SqlType
 
-Tables: TypeAlias = Mapping[str, Mapping[str, str | None]]
+Types: TypeAlias = Mapping[str, str | None]
+Tables: TypeAlias = Mapping[str, Types]
 
 
-def guard(text: str, columns: Mapping[str, str | None], tables: Tables | None = None) -> Guarded:
-    """Return an expression that never raises, with the error of a row on which it would have.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownTypes:
+    """The types of the columns that expressions are over, read once for all of them.
+
+    Attributes:
+        columns: types by ``path``, with or without the name of a table, in lower case.
+        tables: types of columns by table and ``path``, for subqueries.
+    """
+
+    columns: Columns
+    tables: Mapping[str, Columns]
+
+
+def known_types(columns: Types, tables: Tables | None = None) -> KnownTypes:
+    """Read types.
 
     Args:
-        text: one Spark SQL expression over ``columns``.
         columns: types (DDL or Spark's names) by ``path``, with or without the name of a table; a
             column that is missing or None has an unknown type.
-        tables: types of columns by table and name, for subqueries; failures in one yield NULL.
+        tables: types of columns by table and name, for subqueries.
+    """
+    return KnownTypes(
+        columns=_types(columns),
+        tables={
+            name.lower(): _types({path(column): kind for column, kind in each.items()})
+            for name, each in (tables or {}).items()
+        },
+    )
 
-    >>> guard("total / parts", {"total": "BIGINT", "parts": "BIGINT"}).safe
+
+def guard(text: str, types: KnownTypes) -> Guarded:
+    """Return an expression that never raises, with the error of a row on which it would have.
+
+    A subquery that fails yields NULL.
+
+    Args:
+        text: one Spark SQL expression.
+        types: the types of its columns.
+
+    >>> guard("total / parts", known_types({"total": "BIGINT", "parts": "BIGINT"})).safe
     'try_divide(total, parts)'
 
     Raises:
         Refusal: the text is not one expression.
     """
-    part = _part(text, columns, tables)
+    part = _part(text, types)
     return Guarded(safe=text) if _is_plain(part) else _guarded(part)
 
 
-def guard_argument(
-    text: str,
-    columns: Mapping[str, str | None],
-    functions: Iterable[str],
-    tables: Tables | None = None,
-) -> Guarded:
+def guard_argument(text: str, types: KnownTypes, functions: Iterable[str]) -> Guarded:
     """Return ``guard`` of an argument of aggregates, which may cast text themselves.
 
     Numeric aggregates cast text to DOUBLE, boolean ones to BOOLEAN; text that cannot be cast is an
@@ -78,22 +104,21 @@ def guard_argument(
 
     Args:
         text: the argument.
-        columns: as for ``guard``.
+        types: the types of its columns.
         functions: the aggregates that take the argument.
-        tables: as for ``guard``.
     """
-    part = _part(text, columns, tables)
+    part = _part(text, types)
     taken = {text_cast(each) for each in functions}
     wanted = [kind for kind in (DOUBLE, BOOLEAN, BIGINT) if kind in taken]
     if part.type is None or not part.type.is_text or not wanted:
-        return guard(text, columns, tables)
+        return Guarded(safe=text) if _is_plain(part) else _guarded(part)
     made = [cast(part, kind, kind.name, part.written) for kind in wanted]
     known = " AND ".join(f"{each.text} IS NOT NULL" for each in made)
     kept = f"CASE WHEN {known} THEN {part.text} END"
     return _guarded(replace(part, text=kept, faults=part.faults + all_faults(made)))
 
 
-def guard_from(ctes: str, relation: str, tables: Tables) -> tuple[str, str]:
+def guard_from(ctes: str, relation: str, types: KnownTypes) -> tuple[str, str]:
     """Return the WITH clause and the FROM clause of a statement, rewritten so that nothing raises.
 
     A failing expression in a CTE, a subquery or the condition of a join yields NULL.
@@ -101,48 +126,45 @@ def guard_from(ctes: str, relation: str, tables: Tables) -> tuple[str, str]:
     Args:
         ctes: the WITH clause, '' if there is none.
         relation: the FROM clause with its joins, without the word FROM.
-        tables: types (DDL) of columns by table and name.
+        types: the types of the columns of its tables.
     """
     middle = "SELECT 'from' AS tidegate_from FROM "
     source = read(f"{ctes} {middle}{relation}")
-    guarding = _guarding(source, {}, tables)
+    guarding = _guarding(source, KnownTypes(columns={}, tables=types.tables))
     before, after = guarded_query(guarding, source.tree, correlated=False).split(middle)
     return before.strip(), after
 
 
-def type_of_expression(text: str, columns: Mapping[str, str | None]) -> str | None:
+def type_of_expression(text: str, types: KnownTypes) -> str | None:
     """Return the type of an expression as DDL, None if unknown; arguments as for ``guard``.
 
-    >>> type_of_expression("total + 1", {"total": "INT"})
+    >>> type_of_expression("total + 1", known_types({"total": "INT"}))
     'INT'
     """
-    kind = _part(text, columns).type
+    kind = _part(text, types).type
     return None if kind is None else kind.ddl
 
 
-def _part(text: str, columns: Mapping[str, str | None], tables: Tables | None = None) -> Part:
+def _part(text: str, types: KnownTypes) -> Part:
     try:
         source = read_expression(text)
     except Refusal as refusal:
         # ``bind`` has read the expression as a part of its statement; alone it is none.
         raise refusal.error(text, "an expression of the query") from None
-    return _guarding(source, columns, tables or {}).part(source.tree)
+    return _guarding(source, types).part(source.tree)
 
 
-def _guarding(source: Source, columns: Mapping[str, str | None], tables: Tables) -> Guarding:
+def _guarding(source: Source, types: KnownTypes) -> Guarding:
     return Guarding(
         source=source,
-        columns=_types(columns),
+        columns=types.columns,
         rules=RULES,
         query=guarded_query,
-        tables={
-            name.lower(): _types({path(column): kind for column, kind in each.items()})
-            for name, each in tables.items()
-        },
+        tables=types.tables,
     )
 
 
-def _types(columns: Mapping[str, str | None]) -> dict[str, SqlType | None]:
+def _types(columns: Types) -> dict[str, SqlType | None]:
     return {name.lower(): read_type(kind) for name, kind in columns.items()}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
@@ -19,6 +21,7 @@ _OF_SQLGLOT = {
 }
 
 
+@cache
 def read_type(text: str | None) -> SqlType | None:
     """Return a type from DDL or from Spark's name for it; None if it is not understood."""
     if not text:
