@@ -20,6 +20,7 @@ from tidegate.errors import ConfigError, ExecutionError, QueryError, StateError,
 
 if TYPE_CHECKING:
     from tidegate.api.query import Query, sql
+    from tidegate.api.side_output import SideOutput
     from tidegate.connectors.callback import CallbackSink
     from tidegate.connectors.console import ConsoleSink
     from tidegate.connectors.files import FileSink
@@ -43,6 +44,7 @@ __all__ = [
     "Query",
     "QueryError",
     "Run",
+    "SideOutput",
     "Sink",
     "StateError",
     "TidegateError",
@@ -59,6 +61,7 @@ _LATE = {
     "MemorySink": "tidegate.connectors.memory",
     "Query": "tidegate.api.query",
     "Run": "tidegate.engine.stream",
+    "SideOutput": "tidegate.api.side_output",
     "Sink": "tidegate.connectors.protocol",
     "local_session": "tidegate.spark.session",
     "register_accumulator": "tidegate.plan.aggregates.registry",

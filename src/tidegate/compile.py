@@ -15,6 +15,7 @@ from tidegate.frontend.reading.parse import parse
 from tidegate.plan.logical import LogicalPlan
 from tidegate.plan.physical import PhysicalPlan
 from tidegate.plan.settings import Settings
+from tidegate.plan.side_output import Route
 from tidegate.plan.statement import Relation, SelectStmt, UserFunction
 from tidegate.planner.guards import with_result_types
 from tidegate.planner.planner import plan_logical, plan_physical
@@ -56,7 +57,13 @@ class Compiled:
             types: types as DDL by the names of the columns.
         """
         physical = plan_physical(self.logical, self.physical.settings, types)
-        return replace(self, physical=physical, is_typed=True)
+        typed = replace(self, physical=physical, is_typed=True)
+        return typed.with_routes(self.physical.side_output.routes)
+
+    def with_routes(self, routes: Sequence[Route]) -> Compiled:
+        """Return the statement with the routes of its side output."""
+        side_output = replace(self.physical.side_output, routes=tuple(routes))
+        return replace(self, physical=replace(self.physical, side_output=side_output))
 
     def with_result_types(self, types: Mapping[str, str | None]) -> Compiled:
         """Return the statement with its expressions over closed windows guarded for known types.

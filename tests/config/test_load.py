@@ -4,6 +4,7 @@ import pytest
 
 from tidegate.config import load_config, parse_config
 from tidegate.errors import ConfigError
+from tidegate.plan.side_output import Route
 from tidegate.plan.statement import Column
 
 FILE = Path("/pipelines/pipeline.toml")
@@ -68,6 +69,16 @@ def test_a_right_file_is_read_whole():
     assert config.transforms["delays"].side_output.sink_of("late") == "late_rows"
     assert config.transforms["delays"].side_output.sink_of("error") == "metrics_only"
     assert config.transforms["delays"].side_output.sinks == ("late_rows",)
+
+
+def test_the_limits_of_side_output_are_read():
+    more = 'side_output.error = { sink = "late_rows", include_original = false, timeout = "5s" }'
+    config = parse_config(RIGHT.replace("\n[sinks.out]", f"{more}\n\n[sinks.out]"), FILE)
+    side_output = config.transforms["delays"].side_output
+    assert side_output.route("error") == Route(
+        kind="error", sink="late_rows", include_original=False, timeout_us=5_000_000
+    )
+    assert side_output.route("evicted") == Route(kind="evicted", by_default=True)
 
 
 def test_paths_are_relative_to_the_folder_of_the_file():
@@ -140,6 +151,19 @@ def test_a_misspelled_key_is_not_also_reported_as_missing():
             "maximum number of files",
         ),
         ('side_output.late.sink = "late_rows"', "", "nothing goes to sink late_rows", "Add from"),
+        ("side_output.late", "side_output.evictd", "there is no key evictd", "mean evicted?"),
+        (
+            'late.sink = "late_rows"',
+            'late = { sink = "late_rows", rate_limit = 0 }',
+            "line 25: transforms.delays.side_output.late: rate_limit = 0",
+            "maximum number of records a second",
+        ),
+        (
+            'late.sink = "late_rows"',
+            'late = { sink = "late_rows", timeout = "0s" }',
+            'line 25: transforms.delays.side_output.late: timeout = "0s"',
+            "how long a write may take",
+        ),
         (
             "[sinks.late_rows]",
             '[sinks.late_rows]\nfrom = "delays"',

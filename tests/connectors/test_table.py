@@ -18,9 +18,9 @@ from tidegate.connectors.sources import open_stream
 from tidegate.connectors.table import SINKS, SOURCES, Guarantee, SinkKind, SourceKind
 from tidegate.engine.side_output.records import REASONS
 from tidegate.errors import ConfigError
-from tidegate.metrics.report import Counts
+from tidegate.metrics.report import Counts, Dropped
 from tidegate.plan.pipeline import SinkConfig, SourceConfig
-from tidegate.plan.side_output import KINDS, SideOutputKind
+from tidegate.plan.side_output import KINDS, Drop, SideOutputKind
 from tidegate.plan.statement import Relation
 
 PIPELINE = """\
@@ -147,7 +147,7 @@ def test_options_of_the_console_are_checked():
 def test_every_kind_of_side_output_has_its_row_in_the_docs():
     rows = {row[0].strip("`") for row in first_cells(section("configuration.md", "Side output"))}
     assert {side_output_row(kind) for kind in KINDS} <= rows
-    toy = SideOutputKind(name="toy", argument="toys", example="toys")
+    toy = SideOutputKind(name="toy", argument="toys", example="toys", reasons=())
     assert side_output_row(toy) not in rows
 
 
@@ -155,4 +155,5 @@ def test_every_kind_of_side_output_has_its_key_argument_counter_and_reasons():
     assert list(SideOutputSection.model_fields) == [kind.name for kind in KINDS]
     assert {kind.argument for kind in KINDS} <= set(inspect.signature(Query.start).parameters)
     assert {kind.name for kind in KINDS} <= {field.name for field in fields(Counts)}
-    assert {kind for kind, _ in REASONS.values()} == {kind.name for kind in KINDS}
+    assert set(REASONS.values()) <= {(kind.name, each) for kind in KINDS for each in kind.reasons}
+    assert {drop.value for drop in Drop} == {field.name for field in fields(Dropped)}

@@ -35,13 +35,17 @@ def files(title: str) -> list[str]:
     return [cell.strip("`") for cell in cells if cell.startswith("`")]
 
 
-@pytest.mark.parametrize("title", ["A window kind", "An aggregate", "A setting"])
+@pytest.mark.parametrize(
+    "title", ["A window kind", "An aggregate", "A setting", "A kind of side output"]
+)
 def test_a_change_takes_as_many_files_as_the_text_says(title):
     (number,) = re.findall(r"takes (\d+) files", part(title))
     assert len(files(title)) == int(number)
 
 
-@pytest.mark.parametrize("title", ["A window kind", "An aggregate", "A setting"])
+@pytest.mark.parametrize(
+    "title", ["A window kind", "An aggregate", "A setting", "A kind of side output"]
+)
 def test_the_files_of_a_change_are_there(title):
     missing = [
         name

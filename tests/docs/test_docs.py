@@ -31,6 +31,7 @@ from tidegate.compile import compile_statement
 from tidegate.config.model import (
     PipelineSection,
     SettingsSection,
+    SideOutputKindSection,
     SideOutputSection,
     SinkSection,
     SourceSection,
@@ -46,6 +47,7 @@ from tidegate.metrics.report import BatchReport, Counts
 from tidegate.plan.columns import WINDOW_FUNCTIONS
 from tidegate.plan.schema import parse_schema
 from tidegate.plan.settings import Settings
+from tidegate.plan.side_output import KINDS, RECORD, Drop
 from tidegate.plan.statement import Relation
 from tidegate.plan.windows import WINDOWS
 from tidegate.planner.rules import SETTINGS_NOT_YET_RUN
@@ -133,10 +135,24 @@ def test_every_kind_of_side_output_has_its_key():
     assert {f"side_output.{kind}.sink" for kind in SideOutputSection.model_fields} <= told
 
 
-def test_every_reason_of_side_output_is_in_its_table_and_in_the_semantics():
-    rows = first_cells(section("configuration.md", "Side output"))
-    reasons = {(row[0], row[1].strip("`")) for row in rows if len(row) == 3}
-    assert set(REASONS.values()) <= reasons
+def test_every_key_of_side_output_is_documented():
+    told = named(section("configuration.md", "Side output"))
+    keys = SideOutputKindSection.model_fields.keys() - {"sink"}
+    assert {f"side_output.KIND.{key}" for key in keys} <= told
+    assert SideOutputKindSection.model_fields.keys() <= named(page("side-output.md"))
+
+
+def test_every_column_reason_and_cause_of_side_output_is_in_its_table():
+    rows = [row for row in first_cells(page("side-output.md")) if len(row) > 1]
+    told = {(row[0].strip("`"), row[1].strip("`")) for row in rows}
+    assert {(kind.name, reason) for kind in KINDS for reason in kind.reasons} <= told
+    first = {name for row in rows for name in named(row[0])}
+    assert {kind.name for kind in KINDS} <= first
+    assert set(RECORD) <= first
+    assert {drop.value for drop in Drop} <= first
+
+
+def test_every_reason_of_a_fate_is_in_the_semantics():
     assert {reason for _, reason in REASONS.values()} <= named(page("semantics.md"))
 
 

@@ -63,10 +63,11 @@ def text(value: object, name: str, mend: str) -> str:
     return value
 
 
-def flag(value: object, name: str) -> bool:
-    """Return an argument that must be True or False."""
+def flag(value: object, name: str, of: str = "") -> bool:
+    """Return an argument that must be True or False; ``of`` is the one that it is part of."""
     if not isinstance(value, bool):
-        raise ConfigError(f"{name} is {shown(value)}\n\nGive {name}=True or {name}=False.")
+        place = f"{of}: {name}" if of else name
+        raise ConfigError(f"{place} is {shown(value)}\n\nGive {name}=True or {name}=False.")
     return value
 
 

@@ -7,7 +7,7 @@ engine and the sinks come together.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -20,9 +20,10 @@ from tidegate.analysis.messages import in_words
 from tidegate.analysis.types import column_types, refusal
 from tidegate.api import arguments
 from tidegate.api.inputs import Given
+from tidegate.api.side_output import SideOutputLike, sides_of
 from tidegate.api.targets import checked_targets, tell_result_key
 from tidegate.compile import Compiled, compile_statement
-from tidegate.connectors.sinks import Sink, SinkLike
+from tidegate.connectors.sinks import SinkLike
 from tidegate.engine.batches import Launch, OnBatch
 from tidegate.engine.final import final_errors, final_results
 from tidegate.engine.handover import wrap_user_sinks
@@ -32,10 +33,11 @@ from tidegate.engine.stream import Run
 from tidegate.errors import ConfigError, ExecutionError, QueryError, Span
 from tidegate.explain.render import explain_json, explain_text
 from tidegate.paths import StrPath
+from tidegate.plan.columns import ROW
 from tidegate.plan.logical import LogicalPlan
 from tidegate.plan.physical import PhysicalPlan
 from tidegate.plan.settings import Settings, TimeMode
-from tidegate.plan.side_output import KINDS
+from tidegate.plan.side_output import KINDS, Route
 from tidegate.planner.rules import runnable
 from tidegate.planner.warnings import warnings
 from tidegate.spark.files import is_local_by_default
@@ -151,7 +153,13 @@ class Query:
             return self
         needed = self._needed(frames)
         types = column_types(self.physical, needed, next(iter(needed.values())).sparkSession)
-        compiled = self.compiled.with_types(types)
+        return self._with(self.compiled.with_types(types))
+
+    def _routed(self, routes: Sequence[Route]) -> Query:
+        """Return the query with the routes of its side output."""
+        return self._with(self.compiled.with_routes(routes))
+
+    def _with(self, compiled: Compiled) -> Query:
         return Query(
             compiled=compiled, given=self.given, spark=self._given_spark, mirror=self._mirror
         )
@@ -175,8 +183,10 @@ class Query:
         *,
         sink: SinkLike | None = None,
         checkpoint: StrPath | None = None,
-        late: SinkLike | None = None,
-        errors: SinkLike | None = None,
+        late: SideOutputLike | None = None,
+        evicted: SideOutputLike | None = None,
+        errors: SideOutputLike | None = None,
+        duplicates: SideOutputLike | None = None,
         trigger: str | None = None,
         once: bool = False,
         name: str | None = None,
@@ -189,8 +199,11 @@ class Query:
                 ``console``. Required.
             checkpoint: the folder of Spark's progress and of the state; a restart continues from
                 it. Required.
-            late: where late rows go; without it they are counted.
-            errors: where rows with an error go; without it they are counted.
+            late: where late rows go: a sink, or a ``SideOutput`` with a sink and its limits;
+                without it they are only counted.
+            evicted: where rows beyond a quota go, likewise.
+            errors: where rows with an error go, likewise.
+            duplicates: where repeated rows go, likewise.
             trigger: the interval of batches, e.g. ``1s``; by default they follow at once.
             once: process the available input, then end.
             name: the name of the query in Spark.
@@ -205,13 +218,10 @@ class Query:
         """
         session = self._given_spark or self.given.session()
         local = session is None or is_local_by_default(session)
-        given = {"late": late, "errors": errors}
+        given = {"late": late, "evicted": evicted, "errors": errors, "duplicates": duplicates}
         sinks = {"sink": arguments.sink(sink, "sink", local=local)}
-        for kind in KINDS:
-            if given[kind.argument] is not None:
-                sinks[kind.argument] = arguments.sink(
-                    given[kind.argument], kind.argument, local=local
-                )
+        sides = sides_of(given, local=local)
+        sinks |= sides.sinks
         launch = Launch(
             checkpoint=arguments.checkpoint(checkpoint, local=local),
             interval_us=arguments.trigger(trigger),
@@ -233,9 +243,14 @@ class Query:
         side = {kind.name: sinks[kind.argument] for kind in KINDS if kind.argument in sinks}
         self._warn()
         frames = self.given.frames()
-        query = self._typed(frames)
-        rows = query._prepare(frames, keep_rows=bool(side))
-        job = query._job(rows, _outlets(sinks["sink"], side), partitions=most_tasks(self.spark))
+        query = self._typed(frames)._routed(sides.routes)
+        rows = query._prepare(frames, keep_rows=sides.keep_rows)
+        outlets = Outlets(results=sinks["sink"], side=side)
+        job = query._job(rows, outlets, partitions=most_tasks(self.spark))
+        if side and not sides.keep_rows:
+            # Records look the same whether they show the row or not.
+            shown = query._prepare(frames, keep_rows=True)
+            job = replace(job, original=shown.schema[ROW].dataType)
         return Run(job, in_session(rows, self.spark), launch)
 
     def batch(self, **frames: DataFrame) -> DataFrame:
@@ -380,10 +395,6 @@ class Query:
     def spark(self) -> SparkSession:
         """The session of the query."""
         return self._given_spark or self.given.session() or local_session()
-
-
-def _outlets(results: Sink, side: Mapping[str, Sink]) -> Outlets:
-    return Outlets(results=results, side=side)
 
 
 class _Nowhere:

@@ -7,10 +7,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.api.query import sql
+from tidegate.api.side_output import SideOutput
 from tidegate.cli.planning import at_source, in_file, plan_transform, unrunnable
 from tidegate.cli.progress import Progress
 from tidegate.cli.signals import Signals
@@ -24,6 +26,7 @@ from tidegate.plan.pipeline import PipelineConfig, TransformConfig
 from tidegate.plan.settings import ErrorPolicy
 from tidegate.plan.side_output import KINDS
 from tidegate.spark.session import local_session
+from tidegate.time import format_duration
 
 POLL_SECONDS = 0.2
 
@@ -99,7 +102,7 @@ def _start(
         return query.start(
             sink=_results_sink(config, transform),
             checkpoint=f"{config.checkpoint}/{transform.name}",
-            **_side_sinks(config, transform),
+            **_side_output(config, transform),
             trigger=config.trigger,
             once=once,
             name=transform.name,
@@ -125,11 +128,20 @@ def _results_sink(config: PipelineConfig, transform: TransformConfig) -> Sink:
     return make_sink(sink)
 
 
-def _side_sinks(config: PipelineConfig, transform: TransformConfig) -> dict[str, Sink]:
-    """The sinks of side output, by the arguments of ``Query.start``."""
+def _side_output(config: PipelineConfig, transform: TransformConfig) -> dict[str, Any]:
+    """The side output of a transform, by the arguments of ``Query.start``."""
     made = {name: make_sink(config.sinks[name]) for name in transform.side_output.sinks}
-    used = {kind.argument: transform.side_output.sink_of(kind.name) for kind in KINDS}
-    return {argument: made[name] for argument, name in used.items() if name in made}
+    found = {}
+    for kind in KINDS:
+        route = transform.side_output.route(kind.name)
+        if not route.by_default:
+            found[kind.argument] = SideOutput(
+                made.get(route.sink, route.sink),
+                include_original=route.include_original,
+                rate_limit=route.rate_limit,
+                timeout=format_duration(route.timeout_us),
+            )
+    return found
 
 
 def _watch(runs: list[Run], stopping: threading.Event) -> None:

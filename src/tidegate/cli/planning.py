@@ -105,7 +105,7 @@ def plan_transform(config: PipelineConfig, transform: TransformConfig) -> Planne
         )
     except TidegateError as error:
         raise in_file(error, config, transform) from None
-    return Planned(name=transform.name, compiled=compiled)
+    return Planned(name=transform.name, compiled=compiled.with_routes(transform.side_output.routes))
 
 
 def in_file(

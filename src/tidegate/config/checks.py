@@ -14,7 +14,7 @@ from tidegate.config.problems import Problem, nearest_of
 from tidegate.config.settings import setting_problems
 from tidegate.connectors.table import SINKS, SOURCES, SinkKind
 from tidegate.names import nearest
-from tidegate.plan.pipeline import METRICS_ONLY
+from tidegate.plan.side_output import METRICS_ONLY
 
 
 def cross_problems(sections: PipelineFile) -> Iterable[Problem]:

@@ -149,7 +149,7 @@ def _source(name: str, section: TableSection, folder: Path) -> SourceConfig:
 
 
 def _transform(name: str, section: TransformSection, text: str, file: Path) -> TransformConfig:
-    side_output = SideOutputConfig(by_kind=section.side_output.sinks())
+    side_output = SideOutputConfig(routes=section.side_output.routes())
     if section.sql is not None:
         place = find_places(text).get(("transforms", name, "sql"))
         sql, origin = section.sql, f"{file.name}, transforms.{name}.sql"

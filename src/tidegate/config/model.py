@@ -9,10 +9,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt, create_model
 
-from tidegate.plan.pipeline import METRICS_ONLY
 from tidegate.plan.schema import parse_schema
 from tidegate.plan.settings import DEFAULTS, ErrorPolicy, OnIdle, RowPath, TimeMode
-from tidegate.plan.side_output import KINDS, SideOutputKind
+from tidegate.plan.side_output import KINDS, METRICS_ONLY, Route, SideOutputKind
 from tidegate.plan.time_columns import EVENT_TIME_UNITS
 from tidegate.time import parse_duration
 
@@ -131,8 +130,27 @@ class SettingsSection(Section):
 class SideOutputKindSection(Section):
     """What happens to rows of one kind of side output."""
 
-    sink: str = METRICS_ONLY
+    sink: str | None = None
     """sink is the name of a sink, or "metrics_only" (the default): counted and dropped."""
+    include_original: bool = True
+    """include_original = false leaves the original row out of the records."""
+    rate_limit: PositiveInt | None = None
+    """rate_limit is the maximum number of records a second of the clock; others are dropped and
+    counted."""
+    timeout: PositiveDuration = 30_000_000
+    """timeout is how long a write may take in a batch, e.g. "30s" (the default); what is not
+    written by then is dropped and counted."""
+
+    def route(self, kind: str) -> Route:
+        """Return where a kind goes."""
+        return Route(
+            kind=kind,
+            sink=METRICS_ONLY if self.sink is None else self.sink,
+            by_default=self.sink is None,
+            include_original=self.include_original,
+            rate_limit=self.rate_limit,
+            timeout_us=self.timeout,
+        )
 
 
 def _of_kind(kind: SideOutputKind) -> Any:  # noqa: ANN401 - what pydantic takes for a field
@@ -148,9 +166,14 @@ _KINDS: Any = create_model(
 class SideOutputSection(_KINDS):  # type: ignore[misc]  # its fields are the rows of KINDS
     """The kinds of side output."""
 
+    def routes(self) -> tuple[Route, ...]:
+        """Return where each kind goes."""
+        sections = ((kind.name, getattr(self, kind.name)) for kind in KINDS)
+        return tuple(section.route(name) for name, section in sections)
+
     def sinks(self) -> dict[str, str]:
         """Return the name of the sink of each kind, or ``metrics_only``."""
-        return {kind.name: getattr(self, kind.name).sink for kind in KINDS}
+        return {route.kind: route.sink for route in self.routes()}
 
 
 class TransformSection(SettingsSection):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from uuid import uuid4
 
 from tidegate.connectors.ownership import STAGING, Owner, take
+from tidegate.connectors.protocol import Staged
 from tidegate.connectors.table import SINKS
 from tidegate.errors import ConfigError
 from tidegate.paths import StrPath, path_text
@@ -80,15 +81,31 @@ class FileSink:
         So readers see all of an epoch or nothing. Where folders cannot be renamed atomically
         (object stores), files are written in place.
         """
+        self.stage(frame, epoch).publish()
+
+    def stage(self, frame: DataFrame, epoch: int) -> Staged:
+        """Write the files of an epoch aside, or in place where folders cannot be renamed at once.
+
+        Args:
+            frame: the rows.
+            epoch: the epoch.
+        """
         if self._folder is None:
             object.__setattr__(self, "_folder", open_folder(frame.sparkSession, self._text))
         folder, target = self._folder, f"emit_epoch={epoch}"
         assert folder is not None, "it was opened above"
         name = f"{STAGING}/{epoch}-{uuid4().hex[:12]}" if folder.renames else target
         write_folder(frame, f"{self._text}/{name}", format=self.format, options=self.options)
-        if name != target:
-            folder.replace(name, target)
-            folder.delete_if_empty(STAGING)
+
+        def publish() -> None:
+            if name != target:
+                folder.replace(name, target)
+                folder.delete_if_empty(STAGING)
+
+        def discard() -> None:
+            folder.delete(name)
+
+        return Staged(publish=publish, discard=discard)
 
     @property
     def nested(self) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -53,6 +54,30 @@ class OwnedSink(Sink, Protocol):
         Raises:
             ConfigError: the target belongs to another checkpoint.
         """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged:
+    """The rows of an epoch, written where no reader sees them.
+
+    Attributes:
+        publish: puts them in place at once.
+        discard: removes them instead.
+    """
+
+    publish: Callable[[], None]
+    discard: Callable[[], None]
+
+
+@runtime_checkable
+class StagedSink(Sink, Protocol):
+    """A sink that writes aside first, so that a write which takes too long leaves nothing.
+
+    ``write`` stages the rows and publishes them.
+    """
+
+    def stage(self, frame: DataFrame, epoch: int) -> Staged:
+        """Write the rows of an epoch aside."""
 
 
 @contextmanager

@@ -30,13 +30,19 @@ def final_errors(rows: DataFrame, job: Job) -> DataFrame:
     """
     start = _start()
     no_windows = LateWindows(windows=_NO_WINDOWS, last_end=TIME)
-    judged = Judged(plan=job.plan, start=start, watermark_us=None, late_windows=no_windows)
+    judged = Judged(
+        plan=job.plan,
+        start=start,
+        watermark_us=None,
+        late_windows=no_windows,
+        original=job.original,
+    )
     fates = judge(rows, job.plan, start, fate_case(job.plan, start, late=None))
-    records = side_output(fates, judged, "error")
+    records = side_output(fates, judged, ["error"])
     if not job.finisher.can_fail:
         return records
     closed = job.finisher.closed(job.operator.final_groups(rows, start), epoch=0)
-    return records.unionByName(failed_results(closed, judged, job.original))
+    return records.unionByName(failed_results(closed, judged))
 
 
 # A placeholder: failed rows are not late for any window.

@@ -6,6 +6,19 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+# Which thread the current one works for.
+_WORKS = threading.local()
+
+
+@contextmanager
+def working_for(thread: int) -> Iterator[None]:
+    """Let what the current thread calls count as called by another one, which waits for it."""
+    _WORKS.employer = thread
+    try:
+        yield
+    finally:
+        del _WORKS.employer
+
 
 class TurnedAway(Exception):
     """A batch came after the gate was closed; nothing of it has been run.
@@ -41,8 +54,9 @@ class Gate:
 
     @property
     def holds_me(self) -> bool:
-        """Whether the calling thread is inside: the call comes from a sink or ``on_batch``."""
-        return self._inside == threading.get_ident()
+        """Whether the calling thread is inside, or works for it: a sink or ``on_batch`` calls."""
+        me = getattr(_WORKS, "employer", threading.get_ident())
+        return self._inside == me
 
     @contextmanager
     def entered(self) -> Iterator[None]:

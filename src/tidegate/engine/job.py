@@ -12,6 +12,7 @@ from pyspark.sql.types import DataType, StringType
 
 from tidegate.engine.rows.finish import Finisher, native_types
 from tidegate.engine.rows.prepare import BatchStart
+from tidegate.engine.side_output.delivery import Deliveries
 from tidegate.engine.windows.operator import Operator
 from tidegate.engine.windows.ordered.count_window import CountScan
 from tidegate.engine.windows.ordered.operator import OrderedOperator, OrderedRows, Scan
@@ -66,11 +67,15 @@ class OwnedOutlet(Outlet, Protocol):
 class Outlets:
     """Where rows go: results, and side output by kind.
 
-    Rows of a kind without an outlet are only counted.
+    The rows of a kind without an outlet are only counted.
+
+    Attributes:
+        deliveries: how it went with the outlets of side output so far.
     """
 
     results: Outlet
     side: Mapping[str, Outlet] = field(default_factory=dict)
+    deliveries: Deliveries = field(default_factory=Deliveries, compare=False)
 
     def open(self, owner: str, newest_epoch: int | None) -> None:
         """Open each outlet that has an owner, once.

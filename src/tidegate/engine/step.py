@@ -113,7 +113,9 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
     unshown, early = unshown_rows(state, ingested.segments, job), None
     if is_due(before.clock_us, clock_us, job):
         early, unshown = early_groups(unshown, closing, closed, job, io), None
-    unused = Unused(ingested=ingested, judged=_judged(state, start, job))
+    unused = Unused(
+        ingested=ingested, judged=_judged(state, start, job), clock_before_us=before.clock_us
+    )
     if closed.groups is not None or early is not None or goes_out(unused, job):
         io.store.check_claim()
         if batch.decided is None:
@@ -124,7 +126,7 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
     fault_point("after_results", epoch)
 
     unused = replace(unused, failed=emitted.failed, closed=emitted.closed)
-    side_dropped = write_side_output(unused, job)
+    dropped = write_side_output(unused, job)
     fault_point("after_side_output", epoch)
 
     live = _merge_segments(closed.tables, intent, job, io)
@@ -149,6 +151,7 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
         schema=io.types,
         tables=live,
         totals=state.totals + counts,
+        dropped=state.dropped + dropped,
     )
     io.store.check_claim()
     io.store.commit(after)
@@ -157,7 +160,7 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
     fault_point("after_clean_up", epoch)
     report = replace(
         _report(after, counts, emitted, started),
-        side_dropped=side_dropped,
+        dropped=dropped,
         clock_leaps=int(leap is not None),
         clean_up_failures=clean_up_failures,
     )
@@ -228,6 +231,7 @@ def _judged(state: Manifest, start: BatchStart, job: Job) -> Judged:
         start=start,
         watermark_us=state.watermark.watermark_us,
         late_windows=job.operator.late_windows(),
+        original=job.original,
     )
 
 

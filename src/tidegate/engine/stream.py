@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from tidegate.engine.batches import Batches, Launch
@@ -85,6 +86,7 @@ class Run:
             "failed_watches": self._batches.failed_watches,
             "clock_leaps": self._batches.clock_leaps,
             "clean_up_failures": self._batches.clean_up_failures,
+            "side_dropped": asdict(state.dropped),
             **totals,
         }
 

@@ -21,6 +21,7 @@ from tidegate.explain.facts import (
     window_parameters,
 )
 from tidegate.explain.row_errors import error_json, error_lines
+from tidegate.explain.side_output import side_output_json, side_output_lines
 from tidegate.plan.logical import LogicalPlan
 from tidegate.plan.physical import PhysicalPlan
 from tidegate.plan.settings import Settings
@@ -41,6 +42,7 @@ def explain_text(logical: LogicalPlan, physical: PhysicalPlan) -> str:
     for label, text in _summary(physical):
         lines += _labelled(label, (text,), "  ")
     lines += _labelled("row errors", error_lines(logical.query.statement, physical), "  ")
+    lines += _labelled("side output", side_output_lines(physical), "  ")
     lines += ["", "Logical plan", *_tree(describe_logical(logical.root, mode), "  ")]
     lines += ["", "Physical plan", *_tree(describe_physical(physical), "  ")]
     return "\n".join(line.rstrip() for line in lines) + "\n"
@@ -79,6 +81,7 @@ def explain_json(logical: LogicalPlan, physical: PhysicalPlan) -> dict[str, Json
         "path": {"kind": path, "reason": reason},
         "not_yet_run": runnable(physical),
         "row_errors": error_json(logical.query.statement, physical),
+        "side_output": side_output_json(physical),
         "settings": dict(_settings(physical.settings)),
         "fingerprint": dict(physical.fingerprint),
         "logical": _json(describe_logical(logical.root, spec.mode)),

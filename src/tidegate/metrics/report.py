@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,16 +32,39 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Dropped:
+    """Records of side output that had a sink and were not written, by cause.
+
+    ``rate_limit``: more than the limit allows; ``timeout``: the write took too long;
+    ``sink_failed``: the sink failed. Those of batches that stay away from a sink after a failure
+    count with the cause of that failure.
+    """
+
+    rate_limit: int = 0
+    timeout: int = 0
+    sink_failed: int = 0
+
+    def __add__(self, other: Dropped) -> Dropped:
+        mine, theirs = asdict(self), asdict(other)
+        return Dropped(**{name: mine[name] + theirs[name] for name in mine})
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return sum(asdict(self).values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BatchReport(Counts):
     """One batch: its counts, the watermark after it, what closed, and how long it took.
 
     ``watermark_us`` is None before the first row with an event time; ``rows_out`` counts result
     rows after HAVING and LIMIT, ``early_rows`` those of EMIT EARLY, which are provisional;
     ``closed_windows`` counts distinct closed windows, before HAVING; ``result_errors`` counts
-    groups that became error records because an expression of their result failed; ``side_dropped``
-    counts rows of side output whose sink failed; ``open_from_us`` is the start of the oldest pane
-    in the state, None if the state is empty; ``clean_up_failures`` counts old files that could
-    not be deleted, which is tried again later.
+    groups that became error records because an expression of their result failed; ``dropped``
+    counts records of side output that were not written, by cause, and ``side_dropped`` all of them;
+    ``open_from_us`` is the start of the oldest pane in the state, None if the state is empty;
+    ``clean_up_failures`` counts old files that could not be deleted, which is tried again later.
     """
 
     batch_id: int
@@ -52,13 +75,18 @@ class BatchReport(Counts):
     rows_out: int = 0
     early_rows: int = 0
     result_errors: int = 0
-    side_dropped: int = 0
+    dropped: Dropped = field(default_factory=Dropped)
     state_rows: int = 0
     segments: int = 0
     open_from_us: int | None = None
     clock_leaps: int = 0
     clean_up_failures: int = 0
     duration_ms: int = 0
+
+    @property
+    def side_dropped(self) -> int:
+        """How many records of side output were not written."""
+        return self.dropped.total
 
     @property
     def counts(self) -> Counts:

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tidegate.plan.settings import Settings
+from tidegate.plan.side_output import METRICS_ONLY, REINJECT, Route, route_of
 from tidegate.plan.statement import Relation
-
-METRICS_ONLY = "metrics_only"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,18 +49,23 @@ class SourceConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideOutputConfig:
-    """Where each kind of side output goes: the name of a sink by kind, or ``metrics_only``."""
+    """Where each kind of side output goes."""
 
-    by_kind: Mapping[str, str] = field(default_factory=dict)
+    routes: tuple[Route, ...] = ()
+
+    def route(self, kind: str) -> Route:
+        """Return where a kind goes."""
+        return route_of(self.routes, kind)
 
     def sink_of(self, kind: str) -> str:
-        """Return the name of the sink of a kind, or ``metrics_only``."""
-        return self.by_kind.get(kind, METRICS_ONLY)
+        """Return the name of the sink of a kind, ``metrics_only`` or ``reinject``."""
+        return self.route(kind).sink
 
     @property
     def sinks(self) -> tuple[str, ...]:
         """The names of the sinks in use, without duplicates."""
-        return tuple(name for name in dict.fromkeys(self.by_kind.values()) if name != METRICS_ONLY)
+        names = dict.fromkeys(route.sink for route in self.routes)
+        return tuple(name for name in names if name not in (METRICS_ONLY, REINJECT))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

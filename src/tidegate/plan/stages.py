@@ -15,6 +15,7 @@ from tidegate.plan.columns import PASS
 from tidegate.plan.guarded import Guarded
 from tidegate.plan.logical import WatermarkSpec
 from tidegate.plan.settings import ErrorPolicy
+from tidegate.plan.side_output import Route, route_of
 from tidegate.plan.statement import (
     Aggregate,
     Argument,
@@ -168,10 +169,18 @@ class Finish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideOutput:
-    """What happens to failed rows and results and to late rows.
+    """What happens to rows and results that could not be used.
 
-    ``group_key`` has, for each key, its text in the statement and its column.
+    Attributes:
+        error_policy: what becomes of rows and results that fail.
+        group_key: for each key, its text in the statement and its column.
+        routes: where each kind of them goes; none are known before the start in Python.
     """
 
     error_policy: ErrorPolicy
     group_key: tuple[tuple[str, str], ...]
+    routes: tuple[Route, ...] = ()
+
+    def route(self, kind: str) -> Route:
+        """Return where the rows of a kind go."""
+        return route_of(self.routes, kind)

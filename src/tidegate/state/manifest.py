@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from tidegate.errors import StateError
-from tidegate.metrics.report import Counts
+from tidegate.metrics.report import Counts, Dropped
 from tidegate.state.watermark import Shard, WatermarkState
 
 # The version of manifests, intents, ``plan.json`` and of the files that manifests name.
@@ -134,6 +134,7 @@ class Manifest:
         schema: the columns of the state and their types (DDL), in their order.
         tables: the state.
         totals: rows so far, by fate.
+        dropped: records of side output so far that were not written, by cause.
     """
 
     epoch: int
@@ -153,6 +154,7 @@ class Manifest:
     schema: Mapping[str, str] = field(default_factory=dict)
     tables: Tables = field(default_factory=Tables)
     totals: Counts = field(default_factory=Counts)
+    dropped: Dropped = field(default_factory=Dropped)
 
     @property
     def segments(self) -> tuple[Segment, ...]:
@@ -179,6 +181,7 @@ class Manifest:
                 writer=Writer(**data.pop("writer")),
                 tables=Tables.from_json(data.pop("tables")),
                 totals=Counts(**data.pop("totals")),
+                dropped=Dropped(**data.pop("dropped", {})),
                 gaps=tuple((first, last) for first, last in data.pop("gaps")),
                 unshown=_range(data.pop("unshown", None)),
                 **data,

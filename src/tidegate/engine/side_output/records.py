@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from pyspark.sql import functions
 from tidegate.engine.rows.prepare import BatchStart, Fate, clock_sql
 from tidegate.plan.columns import ERROR, FATE, ROW, SHARD, TIME
 from tidegate.plan.guarded import detail_sql, reason_sql
+from tidegate.plan.side_output import RECORD
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -30,12 +31,22 @@ REASONS: dict[Fate, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What the rows of a batch were classified by; ``watermark_us`` is from before the batch."""
+    """What the rows of a batch were classified by.
+
+    Attributes:
+        watermark_us: the watermark before the batch.
+        original: the type of ``original_event``, also where no record shows the row.
+    """
 
     plan: PhysicalPlan
     start: BatchStart
     watermark_us: int | None
     late_windows: LateWindows
+    original: DataType
+
+    def includes_original(self, kind: str) -> bool:
+        """Whether records of a kind have the original row."""
+        return self.plan.side_output.route(kind).include_original
 
 
 def side_output(rows: DataFrame, judged: Judged, kinds: Sequence[str]) -> DataFrame:
@@ -47,15 +58,13 @@ def side_output(rows: DataFrame, judged: Judged, kinds: Sequence[str]) -> DataFr
         kinds: their names, see ``plan/side_output.py``.
 
     Returns:
-        Columns kind, reason, event_time, processing_time, watermark (ISO 8601 UTC), late_by_ms,
-        window (the last one), windows (all that a late row was late for), group_key,
-        original_event, error_detail, plan_id, shard.
+        The columns of ``RECORD`` (``plan/side_output.py``).
     """
     fates = {fate: kind for fate, (kind, _) in REASONS.items() if kind in kinds}
     failing = "error" in kinds and ERROR in rows.columns
     if failing:
         fates[Fate.ROW_ERROR] = "error"
-    chosen = rows.where(f"{FATE} IN ({', '.join(str(fate.value) for fate in fates)})")
+    chosen = rows.where(_is_one_of(fates))
     late = f"{FATE} = {Fate.LATE.value}"
     bound_us = judged.start.bound_us
     behind = f"({bound_us}L - ({judged.late_windows.last_end})) div 1000"
@@ -64,7 +73,7 @@ def side_output(rows: DataFrame, judged: Judged, kinds: Sequence[str]) -> DataFr
     reasons = " ".join(f"WHEN {fate.value} THEN {_reason_sql(fate)}" for fate in fates)
     failed = f"CASE WHEN {FATE} = {Fate.ROW_ERROR.value} THEN {detail_sql(ERROR)} END"
     watermark = "NULL" if judged.watermark_us is None else f"{judged.watermark_us}L"
-    return chosen.selectExpr(
+    records = chosen.selectExpr(
         f"CASE {FATE} {of_kinds} END AS kind",
         f"CASE {FATE} {reasons} END AS reason",
         f"{_iso(TIME)} AS event_time",
@@ -74,33 +83,20 @@ def side_output(rows: DataFrame, judged: Judged, kinds: Sequence[str]) -> DataFr
         f"CASE WHEN {late} THEN transform({judged.late_windows.windows}, w -> named_struct("
         f"'start', {_iso('w.start')}, 'end', {_iso('w.end')})) END AS windows",
         f"{_group_key(judged.plan)} AS group_key",
-        f"{ROW if ROW in rows.columns else 'CAST(NULL AS STRING)'} AS original_event",
+        *_original(rows, judged, fates),
         f"CAST({failed if failing else 'NULL'} AS STRING) AS error_detail",
         f"CAST({SHARD if SHARD in rows.columns else 'NULL'} AS STRING) AS shard",
-    ).selectExpr(
-        "kind",
-        "reason",
-        "event_time",
-        "processing_time",
-        "watermark",
-        "late_by_ms",
-        "try_element_at(windows, -1) AS window",
-        "windows",
-        "group_key",
-        "original_event",
-        "error_detail",
         f"'{judged.plan.plan_id}' AS plan_id",
-        "shard",
     )
+    return _in_order(records, judged, window="try_element_at(windows, -1)")
 
 
-def failed_results(closed: DataFrame, judged: Judged, original: DataType) -> DataFrame:
+def failed_results(closed: DataFrame, judged: Judged) -> DataFrame:
     """Return one record of kind ``error`` for each result whose own expression failed.
 
     Args:
         closed: what ``Finisher.closed`` returns.
         judged: what the rows of the batch were judged by.
-        original: the type of ``original_event``, which a result does not have.
     """
     start, end = (_iso(f"unix_micros({name})") for name in ("_start", "_end"))
     watermark = "NULL" if judged.watermark_us is None else f"{judged.watermark_us}L"
@@ -116,12 +112,36 @@ def failed_results(closed: DataFrame, judged: Judged, original: DataType) -> Dat
         f"{window} AS window",
         f"IF(true, NULL, array({window})) AS windows",
         f"{_group_key(judged.plan)} AS group_key",
-        f"{text} AS original_event",
         f"{detail_sql(ERROR)} AS error_detail",
         f"'{judged.plan.plan_id}' AS plan_id",
         f"{text} AS shard",
     )
-    return records.withColumn("original_event", functions.lit(None).cast(original))
+    return _in_order(records, judged, window="window")
+
+
+def _in_order(records: DataFrame, judged: Judged, *, window: str) -> DataFrame:
+    """Return records with their columns in order, of the same types in every batch."""
+    columns = {
+        "window": functions.expr(window).alias("window"),
+    }
+    if "original_event" not in records.columns:
+        # Where no record shows the original row, it has the type that it has in others.
+        nothing = functions.lit(None).cast(judged.original)
+        columns["original_event"] = nothing.alias("original_event")
+    return records.select(*(columns.get(name, name) for name in RECORD))
+
+
+def _original(rows: DataFrame, judged: Judged, fates: Mapping[Fate, str]) -> tuple[str, ...]:
+    """The column of the original row, for the kinds whose records include it."""
+    shown = [fate for fate, kind in fates.items() if judged.includes_original(kind)]
+    if ROW not in rows.columns or not shown:
+        return ()
+    row = ROW if len(shown) == len(fates) else f"CASE WHEN {_is_one_of(shown)} THEN {ROW} END"
+    return (f"{row} AS original_event",)
+
+
+def _is_one_of(fates: Iterable[Fate]) -> str:
+    return f"{FATE} IN ({', '.join(str(fate.value) for fate in fates)})"
 
 
 def _reason_sql(fate: Fate) -> str:

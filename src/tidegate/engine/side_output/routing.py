@@ -1,15 +1,20 @@
-"""Routing: the side output of a batch to its sinks."""
+"""Routing: the side output of a batch to its sinks, within the limits of each kind."""
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import reduce
+from dataclasses import dataclass, field
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions
+
+from tidegate.engine.side_output.delivery import Parcel
 from tidegate.engine.side_output.records import Judged, failed_results, side_output
-from tidegate.plan.side_output import KINDS, SideOutputKind
+from tidegate.metrics.report import Dropped
+from tidegate.plan.side_output import KINDS, RECORD, Drop, Route, SideOutputKind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -25,11 +30,13 @@ class Unused:
     """The rows and results of a batch that may have to go to side output.
 
     Attributes:
+        clock_before_us: the clock of the batch before.
         failed: how many results failed; they are among ``closed`` (see ``Finisher.closed``).
     """
 
     ingested: Ingested
     judged: Judged
+    clock_before_us: int | None = None
     failed: int = 0
     closed: DataFrame | None = None
 
@@ -37,54 +44,139 @@ class Unused:
         """Return how many records of a kind there are."""
         return self._rows_of(kind) + (self.failed if kind.has_results else 0)
 
-    def records(self, kinds: Iterable[SideOutputKind], job: Job) -> DataFrame:
+    def allowance(self, route: Route) -> int | None:
+        """Return how many records of a kind the batch may write; None: all."""
+        return route.allowance(self.clock_before_us, self.judged.start.clock_us)
+
+    def records(self, kinds: Iterable[SideOutputKind]) -> DataFrame:
         """Return the records of some kinds, of which there is one at least."""
         parts = []
         of_rows = [kind.name for kind in kinds if self._rows_of(kind)]
         if of_rows and self.ingested.judged is not None:
             parts.append(side_output(self.ingested.judged(), self.judged, of_rows))
         if self.failed and self.closed is not None and any(kind.has_results for kind in kinds):
-            parts.append(failed_results(self.closed, self.judged, job.original))
-        return reduce(lambda some, more: some.unionByName(more), parts)
+            parts.append(failed_results(self.closed, self.judged))
+        return _union(parts)
 
     def _rows_of(self, kind: SideOutputKind) -> int:
         count: int = getattr(self.ingested.counts, kind.name)
         return count
 
 
+@dataclass(slots=True, kw_only=True)
+class _Share:
+    """What one sink gets of a batch: kinds as a whole, and kinds of which it gets so many."""
+
+    outlet: Outlet
+    timeout_us: int
+    names: list[str] = field(default_factory=list)
+    rows: int = 0
+    whole: list[SideOutputKind] = field(default_factory=list)
+    limited: list[tuple[SideOutputKind, int]] = field(default_factory=list)
+
+
 def goes_out(unused: Unused, job: Job) -> bool:
     """Return whether a sink takes records of the batch."""
-    return bool(_by_sink(unused, job))
+    return bool(_shares(unused, job))
 
 
-def write_side_output(unused: Unused, job: Job) -> int:
-    """Write the side output that has a sink; return how many records a failing sink dropped.
+def write_side_output(unused: Unused, job: Job) -> Dropped:
+    """Write the side output that has a sink; return how many records were not written, and why.
 
     Kinds that share a sink are written at once: an epoch of a sink is one write.
     """
-    dropped = 0
-    epoch = unused.judged.start.epoch
-    for outlet, kinds in _by_sink(unused, job):
-        try:
-            outlet.write(unused.records(kinds, job), epoch)
-        except Exception:
-            # A failing side sink does not stop the pipeline; its rows are counted as dropped.
-            dropped += sum(unused.count(kind) for kind in kinds)
-            names = " and ".join(kind.name for kind in kinds)
-            _LOG.warning("side sink of %s rows failed in epoch %d", names, epoch, exc_info=True)
+    _tell_of_counted(unused, job)
+    dropped = _over_limit(unused, job)
+    for share in _shares(unused, job):
+        parcel = Parcel(
+            records=partial(_records, unused, share),
+            rows=share.rows,
+            epoch=unused.judged.start.epoch,
+            timeout_us=share.timeout_us,
+            words=" and ".join(share.names),
+        )
+        cause = job.outlets.deliveries.to(share.outlet).deliver(parcel)
+        if cause is not None:
+            dropped[cause.value] += share.rows
+    return Dropped(**dropped)
+
+
+def _shares(unused: Unused, job: Job) -> list[_Share]:
+    """What each sink gets that gets something."""
+    found: list[_Share] = []
+    for kind, outlet, route in _routed(unused, job):
+        count, allowance = unused.count(kind), unused.allowance(route)
+        most = count if allowance is None else min(count, allowance)
+        if not most:
+            continue
+        share = next((each for each in found if each.outlet == outlet), None)
+        if share is None:
+            share = _Share(outlet=outlet, timeout_us=route.timeout_us)
+            found.append(share)
+        share.timeout_us = min(share.timeout_us, route.timeout_us)
+        share.names.append(f"{kind.name} rows")
+        share.rows += most
+        if most == count:
+            share.whole.append(kind)
+        else:
+            share.limited.append((kind, most))
+    return found
+
+
+def _routed(unused: Unused, job: Job) -> Iterable[tuple[SideOutputKind, Outlet, Route]]:
+    """The kinds that have a sink and records, with their routes."""
+    for kind in KINDS:
+        outlet = job.outlets.side.get(kind.name)
+        if outlet is not None and unused.count(kind):
+            yield kind, outlet, job.plan.side_output.route(kind.name)
+
+
+def _records(unused: Unused, share: _Share) -> DataFrame:
+    parts = [unused.records(share.whole)] if share.whole else []
+    for kind, most in share.limited:
+        # The same ones whenever the batch is run: the earliest.
+        records = unused.records([kind])
+        text = functions.to_json(functions.struct(*RECORD))
+        parts.append(records.orderBy("event_time", text).limit(most))
+    return _union(parts)
+
+
+def _union(parts: list[DataFrame]) -> DataFrame:
+    return reduce(lambda some, more: some.unionByName(more), parts)
+
+
+def _over_limit(unused: Unused, job: Job) -> Counter[str]:
+    """How many records are more than their limits allow; told once for each kind."""
+    dropped: Counter[str] = Counter()
+    for kind, _, route in _routed(unused, job):
+        allowance = unused.allowance(route)
+        over = 0 if allowance is None else max(0, unused.count(kind) - allowance)
+        dropped[Drop.RATE_LIMIT.value] += over
+        if over and job.outlets.deliveries.tells_first(f"{kind.name}.rate_limit"):
+            _LOG.warning(
+                "more %s rows than side_output.%s.rate_limit = %d a second: %d of %d are dropped "
+                "in epoch %d, and further ones are counted (side_dropped)",
+                kind.name,
+                kind.name,
+                route.rate_limit,
+                over,
+                unused.count(kind),
+                unused.judged.start.epoch,
+            )
     return dropped
 
 
-def _by_sink(unused: Unused, job: Job) -> list[tuple[Outlet, list[SideOutputKind]]]:
-    """The sinks to which rows go, each with its kinds."""
-    found: list[tuple[Outlet, list[SideOutputKind]]] = []
+def _tell_of_counted(unused: Unused, job: Job) -> None:
+    """Tell of the first rows of each kind that are counted only because nobody chose anything."""
     for kind in KINDS:
-        outlet = job.outlets.side.get(kind.name)
-        if outlet is None or not unused.count(kind):
+        if job.outlets.side.get(kind.name) is not None or not unused.count(kind):
             continue
-        sharing = next((kinds for other, kinds in found if other == outlet), None)
-        if sharing is None:
-            found.append((outlet, [kind]))
-        else:
-            sharing.append(kind)
-    return found
+        route = job.plan.side_output.route(kind.name)
+        if route.by_default and job.outlets.deliveries.tells_first(f"{kind.name}.sink"):
+            _LOG.warning(
+                "%s rows are counted and dropped, as side_output.%s.sink (in Python %s=..) names "
+                'no sink for them; "metrics_only" means that without this warning',
+                kind.name,
+                kind.name,
+                kind.argument,
+            )
