@@ -22,8 +22,8 @@ demo: $(READY) ## Stream a month of real flights through one statement
 test: $(READY) ## Run the tests; each case on Spark in one of four ways
 	@$(PYTHON) -m pytest
 
-test-all: $(READY) ## Run the tests; each case on Spark in all four ways
-	@$(PYTHON) -m pytest -m ''
+test-all: $(READY) ## Run the tests; each case on Spark in all four ways, laws with more seeds
+	@TIDEGATE_LAW_SEEDS=40 $(PYTHON) -m pytest -m ''
 
 test-systems: $(SYSTEMS) ## Run the tests against real systems, which need Maven for their Java parts
 	@$(PYTHON) -m pytest tests/systems

@@ -71,6 +71,20 @@ def test_a_setting_that_names_no_column_is_shown_at_its_line(pipeline):
     assert '\n  14 | event_time_field = "tss"\n' in result.stderr
 
 
+def test_explain_lists_malformed_records_as_row_errors_where_they_are_told(pipeline):
+    def row_errors(*change):
+        result = tidegate("explain", "--json", pipeline(*change))
+        assert result.exit_code == 0
+        return json.loads(result.stdout)["row_errors"]["of_rows"]
+
+    told = {"expression": "a record of s", "reasons": {"malformed_record": ["a record of s"]}}
+    assert row_errors() == [told]
+    assert " a record of s: malformed_record\n" in tidegate("explain", pipeline()).stdout
+    assert row_errors('"ts"\n\n[sinks', '"ts"\nerror_policy = "null"\n\n[sinks') == []
+    for change in ('format = "parquet"\npath', 'options.mode = "FAILFAST"\nformat = "json"\npath'):
+        assert row_errors('format = "json"\npath', change) == []
+
+
 def test_early_results_into_a_sink_that_only_adds_are_refused_at_its_line(pipeline):
     early = ', v\nEMIT EARLY EVERY INTERVAL \'10\' SECOND\n"""'
     result = tidegate("check", pipeline(', v\n"""', early))

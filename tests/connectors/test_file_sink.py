@@ -109,6 +109,9 @@ def test_a_side_sink_that_cannot_hold_the_records_is_refused_at_the_start(stream
     flat = FileSink(format="csv", path=tmp_path / "late")
     with pytest.raises(ConfigError, match="errors: format csv cannot hold the records"):
         query.start(sink=MemorySink(), errors=flat, checkpoint=tmp_path / "c")
+    nested = tidegate.sql(SQL.replace("SELECT ", "SELECT collect_list(ts) AS vs, ", 1), r=stream)
+    with pytest.raises(ConfigError, match="sink: format csv cannot hold the column vs ARRAY<"):
+        nested.start(sink=flat, checkpoint=tmp_path / "c")
     one = MemorySink()
     with pytest.raises(ConfigError, match="sink and late are the same MemorySink"):
         query.start(sink=one, late=one, checkpoint=tmp_path / "c")

@@ -200,8 +200,15 @@ def test_check_with_spark_shows_a_wrong_type_at_its_line_of_the_pipeline_file(
         "     |               ^^^^^\n\n"
         "Convert one of them, e.g. with CAST.\n"
     )
-    file.write_text(PIPELINE.replace("v + l", "v + l[0]"))
+    text = PIPELINE.replace("v + l", "v + l[0]")
+    file.write_text(text)
     assert CliRunner().invoke(main, ["check", str(file), "--spark"]).exit_code == 0
+    flat = text.replace("sum(v + l[0])", "collect_list(v)")
+    file.write_text(flat.replace('"console"', '"csv"\npath = "out"', 1))
+    result = CliRunner().invoke(main, ["check", str(file), "--spark"])
+    assert result.stderr.startswith(
+        "pipeline.toml, line 22: sinks.one: format csv cannot hold the column n ARRAY<INT> of the "
+    )
 
 
 @pytest.mark.usefixtures("spark")

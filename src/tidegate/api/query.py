@@ -21,7 +21,7 @@ from tidegate.analysis.types import column_types, refusal
 from tidegate.api import arguments
 from tidegate.api.inputs import Given
 from tidegate.api.side_output import SideOutputLike, sides_of
-from tidegate.api.targets import checked_targets, tell_result_key
+from tidegate.api.targets import checked_targets, refuse_nested, tell_result_key
 from tidegate.compile import Compiled, compile_statement
 from tidegate.connectors.sinks import SinkLike
 from tidegate.engine.batches import Launch, OnBatch
@@ -243,6 +243,7 @@ class Query:
         side = {kind.name: sinks[kind.argument] for kind in KINDS if kind.argument in sinks}
         self._warn()
         frames = self.given.frames()
+        refuse_nested(sinks["sink"], lambda: self.schema)
         query = self._typed(frames)._routed(sides.routes)
         rows = query._prepare(frames, keep_rows=sides.keep_rows)
         outlets = Outlets(results=sinks["sink"], side=side)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeGuard
+
+from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
 
 from tidegate.connectors.files import FileSink
 from tidegate.connectors.memory import MemorySink
@@ -90,6 +92,43 @@ def _refuse_flat(sinks: Mapping[str, Sink]) -> None:
                 f"{argument}: format {sink.format} cannot hold the records of side output\n\n"
                 'They contain structs, e.g. the original row: use "json", "parquet" or "orc".'
             )
+
+
+def refuse_nested(sink: Sink, columns: Callable[[], StructType]) -> None:
+    """Refuse a sink that cannot hold nested columns for results that have one.
+
+    Args:
+        sink: the sink of the results.
+        columns: gives the columns of the results; called only if the sink is such a one.
+
+    Raises:
+        ConfigError: a column of the results is nested.
+    """
+    if not isinstance(sink, FileSink) or sink.nested:
+        return
+    column = nested_column(columns())
+    if column is not None:
+        raise ConfigError(f"sink: {cannot_hold(sink.format, column)}")
+
+
+def nested_column(columns: StructType) -> str | None:
+    """Return the first column that files of flat values cannot hold, with its type, or None."""
+    return next(
+        (
+            f"{field.name} {field.dataType.simpleString().upper():.80}"
+            for field in columns
+            if isinstance(field.dataType, (ArrayType, MapType, StructType, VariantType))
+        ),
+        None,
+    )
+
+
+def cannot_hold(file_format: str, column: str) -> str:
+    """Return why a format cannot hold results with a nested column, and what to do."""
+    return (
+        f"format {file_format} cannot hold the column {column} of the results\n\n"
+        f'Choose "json", "parquet" or "orc", or make it text in the statement, e.g. with to_json.'
+    )
 
 
 def _refuse_shared(sinks: Mapping[str, Sink]) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import click
 
 from tidegate.compile import Compiled, compile_statement
-from tidegate.connectors.table import SINKS
+from tidegate.connectors.table import SINKS, tells_malformed
 from tidegate.errors import ConfigError, QueryError, Span, TidegateError
 from tidegate.explain.render import explain_json, explain_text
 from tidegate.paths import why_unreadable
@@ -98,7 +98,14 @@ def plan_transform(config: PipelineConfig, transform: TransformConfig) -> Planne
     Raises:
         TidegateError: the transform is wrong; the message has the place in the pipeline file.
     """
-    relations = [source.relation for source in config.sources.values()]
+    policy = transform.settings.error_policy
+    relations = [
+        # The frames of such a source have a hidden column, which needs the names of the others.
+        replace(source.relation, malformed=True)
+        if source.streaming and source.schema is not None and tells_malformed(source, policy)
+        else source.relation
+        for source in config.sources.values()
+    ]
     try:
         compiled = compile_statement(
             transform.sql, relations, transform.settings, origin=transform.origin

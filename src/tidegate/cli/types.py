@@ -10,10 +10,15 @@ import click
 
 from tidegate.analysis.types import refusal
 from tidegate.api.inputs import frame_of_ddl
+from tidegate.api.query import sql
+from tidegate.api.targets import cannot_hold, nested_column
 from tidegate.cli.planning import Planned, at_source, in_file
+from tidegate.config import explain_at
 from tidegate.connectors.sources import read_stream, read_table
+from tidegate.connectors.table import SINKS
 from tidegate.errors import ConfigError, TidegateError
 from tidegate.names import in_backticks
+from tidegate.plan.columns import MALFORMED
 from tidegate.spark.session import local_session
 
 if TYPE_CHECKING:
@@ -48,12 +53,35 @@ def wrong_types(plans: Sequence[Planned], file: Path | None) -> Iterator[Tidegat
             yield (
                 found if config is None else in_file(found, config, config.transforms[planned.name])
             )
+        elif config is not None:
+            yield from _nested_results(planned, config, frames)
+
+
+def _nested_results(
+    planned: Planned, config: PipelineConfig, frames: dict[str, DataFrame]
+) -> Iterator[TidegateError]:
+    """Yield the error of a transform whose sink cannot hold a column of the results."""
+    sink = config.sink_of(planned.name)
+    if sink is None or SINKS[sink.format].nested:
+        return
+    prepare = planned.compiled.physical.prepare
+    transform = config.transforms[planned.name]
+    streams = {prepare.source.name: frames[prepare.source.name]}
+    tables = {each.name: frames[each.name] for each in prepare.tables}
+    query = sql(transform.sql, settings=transform.settings, streams=streams, tables=tables)
+    column = nested_column(query.schema)
+    if column is not None:
+        yield ConfigError(
+            explain_at(config, ("sinks", sink.name, "format"), cannot_hold(sink.format, column))
+        )
 
 
 def _frame(spark: SparkSession, relation: Relation, config: PipelineConfig | None) -> DataFrame:
     """A frame with the columns of a stream or table; its rows are never read."""
     if relation.columns is not None:
         ddl = ", ".join(f"{in_backticks(each.name)} {each.type}" for each in relation.columns)
+        if relation.malformed:
+            ddl += f", {MALFORMED} STRING"
         return frame_of_ddl(spark, relation.name, ddl)
     if config is None:
         raise click.UsageError(

@@ -8,6 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
+
+from tidegate.plan.settings import ErrorPolicy
+
+if TYPE_CHECKING:
+    from tidegate.plan.pipeline import SourceConfig
 
 
 class Guarantee(Enum):
@@ -99,3 +105,14 @@ SOURCES = {
     "rate": SourceKind(),
     "socket": SourceKind(replay=Replay.NOTHING),
 }
+
+
+def tells_malformed(source: SourceConfig, policy: ErrorPolicy) -> bool:
+    """Return whether a malformed record of a stream becomes an error row.
+
+    It does not if the user sets Spark's own options for such records.
+    """
+    own = {name.lower() for name in source.options} & {"mode", "columnnameofcorruptrecord"}
+    kind = SOURCES.get(source.format)
+    is_text = kind is not None and kind.text
+    return is_text and policy is ErrorPolicy.SIDE_OUTPUT and not own

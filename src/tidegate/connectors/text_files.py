@@ -14,6 +14,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from tidegate.connectors.headers import Header, columns_in_file
 from tidegate.connectors.samples import check_samples
+from tidegate.connectors.table import tells_malformed
 from tidegate.errors import ConfigError
 from tidegate.names import quoted
 from tidegate.plan.columns import MALFORMED
@@ -76,8 +77,8 @@ def _options(source: SourceConfig, policy: ErrorPolicy) -> dict[str, str]:
     if not given & {"mode", "columnnameofcorruptrecord"}:
         if policy is ErrorPolicy.FAIL:
             ours["mode"] = "FAILFAST"
-        if policy is ErrorPolicy.SIDE_OUTPUT:
-            ours["columnNameOfCorruptRecord"] = MALFORMED
+    if tells_malformed(source, policy):
+        ours["columnNameOfCorruptRecord"] = MALFORMED
     return {**ours, **source.options}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tidegate.explain.facts import Json
 from tidegate.plan.columns import OWN_TIME, PASS, SHARD, TIME
-from tidegate.plan.guarded import Guarded, reasons_of
+from tidegate.plan.guarded import MALFORMED_RECORD, Guarded, reasons_of
 from tidegate.plan.physical import PhysicalPlan
 from tidegate.plan.settings import ErrorPolicy
 from tidegate.plan.statement import SelectStmt
@@ -23,11 +23,14 @@ def error_lines(statement: SelectStmt, plan: PhysicalPlan) -> tuple[str, ...]:
     """Return the policy, then one line for each expression that can fail."""
     policy = plan.side_output.error_policy
     rows, results = _of_rows(plan), _of_results(statement, plan)
-    if policy is not ErrorPolicy.FAIL and not rows and not results:
+    malformed = _malformed(plan)
+    if policy is not ErrorPolicy.FAIL and not rows and not results and malformed is None:
         return ("no expression can fail",)
     lines = [f"{policy.value}: {_POLICIES[policy]}"]
     if plan.prepare.source.columns is None and (rows or results):
         lines[0] += f" ({_NOT_KNOWN})"
+    if malformed is not None:
+        lines.append(f"  {malformed}: {MALFORMED_RECORD}")
     for expression, guarded in (*rows, *results):
         text = " ".join(expression.split())
         lines.append(f"  {text}: {', '.join(reasons_of(guarded))}")
@@ -36,12 +39,21 @@ def error_lines(statement: SelectStmt, plan: PhysicalPlan) -> tuple[str, ...]:
 
 def error_json(statement: SelectStmt, plan: PhysicalPlan) -> dict[str, Json]:
     """Return the same for JSON, with the parts that can fail."""
+    malformed = _malformed(plan)
+    records: list[Json] = []
+    if malformed is not None:
+        records.append({"expression": malformed, "reasons": {MALFORMED_RECORD: [malformed]}})
     return {
         "error_policy": plan.side_output.error_policy.value,
         "types_known": plan.prepare.source.columns is not None,
-        "of_rows": list(_guards_json(_of_rows(plan))),
+        "of_rows": [*records, *_guards_json(_of_rows(plan))],
         "of_results": list(_guards_json(_of_results(statement, plan))),
     }
+
+
+def _malformed(plan: PhysicalPlan) -> str | None:
+    """What fails if a record of the source cannot be read whole, None if that is not an error."""
+    return f"a record of {plan.prepare.source.name}" if plan.prepare.tells_malformed else None
 
 
 def _of_rows(plan: PhysicalPlan) -> list[tuple[str, Guarded]]:
