@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from tidegate.plan.statement import Argument, Key
 
     Types: TypeAlias = Mapping[str, str | None]
-    Tables: TypeAlias = Mapping[str, Mapping[str, str]]
 
 
 def guard_rows(plan: PhysicalPlan, found: Types) -> PhysicalPlan:
