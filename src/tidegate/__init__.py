@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tidegate.connectors.memory import MemorySink
     from tidegate.connectors.protocol import Sink
     from tidegate.engine.stream import Run
+    from tidegate.metrics.recorder import serve_metrics
     from tidegate.metrics.report import BatchReport
     from tidegate.plan.aggregates.registry import register_accumulator
     from tidegate.spark.session import local_session
@@ -50,6 +51,7 @@ __all__ = [
     "TidegateError",
     "local_session",
     "register_accumulator",
+    "serve_metrics",
     "sql",
 ]
 
@@ -65,6 +67,7 @@ _LATE = {
     "Sink": "tidegate.connectors.protocol",
     "local_session": "tidegate.spark.session",
     "register_accumulator": "tidegate.plan.aggregates.registry",
+    "serve_metrics": "tidegate.metrics.recorder",
     "sql": "tidegate.api.query",
 }
 

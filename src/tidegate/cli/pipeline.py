@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from enum import Enum
 from typing import Any
 
@@ -22,6 +22,7 @@ from tidegate.connectors.sinks import make_sink
 from tidegate.connectors.sources import open_stream, read_table
 from tidegate.engine.stream import Run
 from tidegate.errors import ConfigError, ExecutionError, TidegateError
+from tidegate.metrics.recorder import serve_metrics
 from tidegate.plan.pipeline import PipelineConfig, TransformConfig
 from tidegate.plan.settings import ErrorPolicy
 from tidegate.plan.side_output import KINDS
@@ -40,9 +41,16 @@ class Ending(Enum):
 
 
 def run_pipeline(
-    config: PipelineConfig, progress: Progress, *, ending: Ending, once: bool = False
+    config: PipelineConfig,
+    progress: Progress,
+    *,
+    ending: Ending,
+    once: bool = False,
+    metrics_port: int | None = None,
 ) -> None:
     """Run every transform until all have ended or the process receives a stop signal.
+
+    ``metrics_port`` replaces that of the pipeline.
 
     Raises:
         TidegateError: something is wrong with the pipeline, or one of its queries failed.
@@ -53,7 +61,8 @@ def run_pipeline(
         if refused is not None:
             raise refused
     signals = Signals()
-    with _logging_to(progress), signals.watched():
+    port = config.metrics_port if metrics_port is None else metrics_port
+    with _serving(port, config.metrics_host), _logging_to(progress), signals.watched():
         with signals.kept_from_processes():
             spark = local_session(options=config.spark_options)
         runs: list[Run] = []
@@ -64,6 +73,10 @@ def run_pipeline(
             _watch(runs, signals.asked)
             for run in runs:
                 run.stop(flush=ending is Ending.FLUSH, drain=ending is Ending.DRAIN)
+
+
+def _serving(port: int | None, host: str) -> AbstractContextManager[object]:
+    return nullcontext() if port is None else serve_metrics(port=port, host=host)
 
 
 @contextmanager

@@ -12,7 +12,8 @@ import click
 @click.option("--once", is_flag=True, help="Process the available input, then stop.")
 @click.option("--flush", is_flag=True, help="Before stopping, emit the open state windows.")
 @click.option("--drain", is_flag=True, help="Before stopping, emit every open window.")
-def run(file: Path, once: bool, flush: bool, drain: bool) -> None:
+@click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve metrics on this port.")
+def run(file: Path, once: bool, flush: bool, drain: bool, metrics_port: int | None) -> None:
     """Run the pipeline in FILE; Ctrl-C or SIGTERM stops it after the current batch."""
     if flush and drain:
         raise click.UsageError("--drain includes --flush: give one of them.")
@@ -22,4 +23,6 @@ def run(file: Path, once: bool, flush: bool, drain: bool) -> None:
 
     ending = Ending.DRAIN if drain else Ending.FLUSH if flush else Ending.KEEP
     with progress_for() as progress:
-        run_pipeline(load_config(file), progress, ending=ending, once=once)
+        run_pipeline(
+            load_config(file), progress, ending=ending, once=once, metrics_port=metrics_port
+        )

@@ -113,6 +113,8 @@ def _pipeline(sections: PipelineFile, text: str, file: Path) -> PipelineConfig:
         name=sections.pipeline.name or file.stem,
         checkpoint=resolve(sections.pipeline.checkpoint, folder),
         trigger=sections.pipeline.trigger,
+        metrics_port=sections.pipeline.metrics_port,
+        metrics_host=sections.pipeline.metrics_host,
         spark_options=dict(_spark_options(sections.pipeline.spark)),
         sources=sources,
         transforms={

@@ -229,6 +229,10 @@ class PipelineSection(Section):
     """checkpoint is the folder that keeps the state, e.g. checkpoint = "checkpoint"."""
     trigger: DurationText | None = None
     """trigger is the minimum time between two micro-batches, e.g. "1s"."""
+    metrics_port: Annotated[int, Field(ge=0, le=65535)] | None = None
+    """metrics_port is the port on which metrics are served to Prometheus, e.g. 9464."""
+    metrics_host: Text = "127.0.0.1"
+    """metrics_host is the address to serve metrics on; "0.0.0.0" lets other machines read them."""
     spark: dict[str, Any] = {}
     """spark is a table of options of Spark, e.g. master = "local[4]"."""
 

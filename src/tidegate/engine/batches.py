@@ -19,6 +19,7 @@ from tidegate.engine.gate import Gate, TurnedAway
 from tidegate.engine.offsets import SparkProgress
 from tidegate.engine.pace import Pace
 from tidegate.engine.stepper import Stepper
+from tidegate.metrics.recorder import RECORDER
 from tidegate.spark.isolation import most_tasks, private_session
 
 if TYPE_CHECKING:
@@ -127,6 +128,8 @@ class Batches:
         """Call ``on_batch`` with the report of a step; if it fails, the query goes on."""
         self.clock_leaps += report.clock_leaps
         self.clean_up_failures += report.clean_up_failures
+        with suppress(Exception):  # what only watches never stops the query
+            RECORDER.record(self._name, report, self._shards())
         if self._launch.on_batch is None:
             return
         try:
@@ -143,6 +146,17 @@ class Batches:
                         type(error).__name__,
                         error,
                     )
+
+    @property
+    def _name(self) -> str:
+        """The name of the query in metrics: its own, else the last part of its checkpoint."""
+        return self._launch.name or self._launch.checkpoint.rstrip("/").rpartition("/")[2]
+
+    def _shards(self) -> list[tuple[str, int]]:
+        watermark = self.stepper.state.watermark
+        if watermark.by is None:
+            return []
+        return [(str(shard.name), shard.event_time_us) for shard in watermark.shards.values()]
 
     def _run(self, rows: DataFrame, batch_id: int) -> None:
         try:

@@ -18,7 +18,6 @@ epoch left. So after a crash between any two writes it is enough to run the batc
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -28,6 +27,7 @@ from tidegate.engine.advance import advanced, bound, ingest, past_everything
 from tidegate.engine.clock import Leap, with_clock
 from tidegate.engine.early import early_groups, is_due, unshown_rows
 from tidegate.engine.faults import fault_point
+from tidegate.engine.reporting import Stopwatch, report_of
 from tidegate.engine.rows.prepare import BatchStart
 from tidegate.engine.side_output.records import Judged
 from tidegate.engine.side_output.routing import Unused, goes_out, write_side_output
@@ -81,7 +81,7 @@ class Batch:
 
 def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest, BatchReport]:
     """Run one micro-batch; return the committed state after it, and a report."""
-    started = time.monotonic()
+    stopwatch = Stopwatch()
     epoch = state.epoch + 1
     before = state
     state, leap = with_clock(state, batch.clock_us, job.plan, partial(_end_of, job))
@@ -96,6 +96,7 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
     if batch.rows is not None:
         ingested, shards = ingest(batch.rows, start, state, job, io)
     counts = _with_fallbacks(ingested.counts, job)
+    stopwatch.ends("ingest")
     tables = replace(state.tables, windows=(*state.tables.windows, *ingested.segments))
 
     watermark = advanced(state, shards, clock_us, job)
@@ -123,13 +124,16 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
         io.store.check_turn(epoch)
         fault_point("after_intent", epoch)
     emitted = _emit(closed, early, epoch, job)
+    stopwatch.ends("close")
     fault_point("after_results", epoch)
 
     unused = replace(unused, failed=emitted.failed, closed=emitted.closed)
     dropped = write_side_output(unused, job)
+    stopwatch.ends("side_output")
     fault_point("after_side_output", epoch)
 
     live = _merge_segments(closed.tables, intent, job, io)
+    stopwatch.ends("merge")
     fault_point("after_merge", epoch)
 
     after = Manifest(
@@ -155,12 +159,18 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
     )
     io.store.check_claim()
     io.store.commit(after)
+    stopwatch.ends("commit")
     fault_point("after_manifest", epoch)
     clean_up_failures = io.store.clean_up(after)
     fault_point("after_clean_up", epoch)
     report = replace(
-        _report(after, counts, emitted, started),
+        report_of(after, counts, job, stopwatch),
+        closed_windows=emitted.windows,
+        rows_out=emitted.rows,
+        early_rows=emitted.early,
+        result_errors=emitted.failed,
         dropped=dropped,
+        merges=int(live is not closed.tables),
         clock_leaps=int(leap is not None),
         clean_up_failures=clean_up_failures,
     )
@@ -306,22 +316,3 @@ def _merged(crowd: list[Segment], intent: Intent, job: Job, io: StateIO) -> Segm
     if operator.file_order:
         rows = rows.sortWithinPartitions(*operator.file_order)
     return io.write_counted(intent.epoch, "merged", rows, operator.bounds())
-
-
-def _report(after: Manifest, counts: Counts, emitted: Emitted, started: float) -> BatchReport:
-    segments = after.tables.segments
-    return BatchReport(
-        **{name: getattr(counts, name) for name in counts.__slots__},
-        result_errors=emitted.failed,
-        batch_id=after.batch_id,
-        epoch=after.epoch,
-        clock_us=after.clock_us,
-        watermark_us=after.watermark.watermark_us,
-        closed_windows=emitted.windows,
-        rows_out=emitted.rows,
-        early_rows=emitted.early,
-        state_rows=sum(segment.rows for segment in segments),
-        segments=len(segments),
-        open_from_us=min((segment.first_us for segment in segments), default=None),
-        duration_ms=round((time.monotonic() - started) * 1000),
-    )

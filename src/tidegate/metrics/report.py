@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
 
@@ -54,6 +55,10 @@ class Dropped:
         return sum(asdict(self).values())
 
 
+# The phases of a step, in their order.
+PHASES = ("ingest", "close", "side_output", "merge", "commit")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchReport(Counts):
     """One batch: its counts, the watermark after it, what closed, and how long it took.
@@ -64,7 +69,9 @@ class BatchReport(Counts):
     groups that became error records because an expression of their result failed; ``dropped``
     counts records of side output that were not written, by cause, and ``side_dropped`` all of them;
     ``open_from_us`` is the start of the oldest pane in the state, None if the state is empty;
-    ``clean_up_failures`` counts old files that could not be deleted, which is tried again later.
+    ``clean_up_failures`` counts old files that could not be deleted, which is tried again later;
+    ``merges`` counts merges of segments. ``phases_ms`` has the milliseconds of each of ``PHASES``;
+    reading what was lazy counts where it is written.
     """
 
     batch_id: int
@@ -76,11 +83,15 @@ class BatchReport(Counts):
     early_rows: int = 0
     result_errors: int = 0
     dropped: Dropped = field(default_factory=Dropped)
+    open_windows: int = 0
     state_rows: int = 0
+    state_bytes: int = 0
     segments: int = 0
+    merges: int = 0
     open_from_us: int | None = None
     clock_leaps: int = 0
     clean_up_failures: int = 0
+    phases_ms: Mapping[str, int] = field(default_factory=dict)
     duration_ms: int = 0
 
     @property

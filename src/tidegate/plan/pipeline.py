@@ -108,6 +108,8 @@ class PipelineConfig:
     sources: Mapping[str, SourceConfig]
     transforms: Mapping[str, TransformConfig]
     sinks: Mapping[str, SinkConfig]
+    metrics_port: int | None = None
+    metrics_host: str = "127.0.0.1"
 
     def sink_of(self, transform: str) -> SinkConfig | None:
         """The sink that takes a transform's results."""

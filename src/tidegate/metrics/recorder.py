@@ -1,0 +1,199 @@
+"""Adds up the reports of steps and serves them to Prometheus, by the table of metrics."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from heapq import nsmallest
+from typing import TYPE_CHECKING, Any
+
+from tidegate.errors import ConfigError
+from tidegate.metrics.table import BUCKETS, METRICS, SHARD_METRIC, SHARDS_METRIC, Kind, Metric
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric as Family
+
+    from tidegate.metrics.report import BatchReport
+
+# A transform may have very many shards, and each would be a time series.
+MOST_SHARDS = 100
+
+DEFAULT_HOST = "127.0.0.1"
+
+
+@dataclass(slots=True)
+class _Histogram:
+    counts: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
+    total: float = 0.0
+
+    def add(self, value: float) -> None:
+        self.counts[bisect_left(BUCKETS, value)] += 1
+        self.total += value
+
+
+@dataclass(slots=True)
+class _Values:
+    """The values of a transform, by metric and the value of the metric's second label."""
+
+    numbers: dict[tuple[str, str], float] = field(default_factory=dict)
+    histograms: dict[tuple[str, str], _Histogram] = field(default_factory=dict)
+    shards: Mapping[str, float] = field(default_factory=dict)
+    shard_count: int = 0
+
+
+class Recorder:
+    """What all queries of this process have done so far; a collector of ``prometheus_client``.
+
+    May be used by several threads at a time.
+    """
+
+    def __init__(self) -> None:
+        self._transforms: dict[str, _Values] = {}
+        self._lock = threading.Lock()
+
+    def record(
+        self, transform: str, report: BatchReport, shards: Iterable[tuple[str, int]] = ()
+    ) -> None:
+        """Add the report of a step.
+
+        Args:
+            transform: the name of the query.
+            report: the report.
+            shards: the name of each shard and its greatest event time, microseconds.
+        """
+        known = list(shards)
+        behind = nsmallest(MOST_SHARDS, known, key=lambda shard: shard[1])
+        with self._lock:
+            values = self._transforms.setdefault(transform, _Values())
+            for metric in METRICS:
+                for label, value in _labelled(metric, report):
+                    _add(values, metric, label, value)
+            values.shards = {name: time_us / 1_000_000 for name, time_us in behind}
+            values.shard_count = len(known)
+
+    def collect(self) -> Iterator[Family]:
+        """Return all metrics, as ``prometheus_client`` asks for them."""
+        from prometheus_client.core import (
+            CounterMetricFamily,
+            GaugeMetricFamily,
+            HistogramMetricFamily,
+        )
+
+        families = {
+            Kind.COUNTER: CounterMetricFamily,
+            Kind.GAUGE: GaugeMetricFamily,
+            Kind.HISTOGRAM: HistogramMetricFamily,
+        }
+        with self._lock:
+            for metric in (*METRICS, SHARDS_METRIC, SHARD_METRIC):
+                labels = ["transform", *([metric.label] if metric.label else [])]
+                family = families[metric.kind](metric.name, metric.help, labels=labels)
+                for transform, values in self._transforms.items():
+                    _fill(family, metric, transform, values)
+                yield family
+
+
+def _labelled(metric: Metric, report: BatchReport) -> list[tuple[str, float]]:
+    value = metric.value(report)
+    if value is None:
+        return []
+    return list(value.items()) if isinstance(value, Mapping) else [("", value)]
+
+
+def _add(values: _Values, metric: Metric, label: str, value: float) -> None:
+    key = (metric.name, label)
+    match metric.kind:
+        case Kind.COUNTER:
+            values.numbers[key] = values.numbers.get(key, 0) + value
+        case Kind.GAUGE:
+            values.numbers[key] = value
+        case Kind.HISTOGRAM:
+            values.histograms.setdefault(key, _Histogram()).add(value)
+
+
+def _fill(family: Any, metric: Metric, transform: str, values: _Values) -> None:  # noqa: ANN401
+    def labels(label: str) -> list[str]:
+        return [transform, label] if metric.label else [transform]
+
+    if metric is SHARD_METRIC:
+        for name, seconds in values.shards.items():
+            family.add_metric(labels(name), seconds)
+    elif metric is SHARDS_METRIC:
+        family.add_metric(labels(""), values.shard_count)
+    elif metric.kind is Kind.HISTOGRAM:
+        for (name, label), histogram in values.histograms.items():
+            if name == metric.name:
+                family.add_metric(labels(label), _buckets(histogram), histogram.total)
+    else:
+        for (name, label), number in values.numbers.items():
+            if name == metric.name:
+                family.add_metric(labels(label), number)
+
+
+def _buckets(histogram: _Histogram) -> list[tuple[str, float]]:
+    """The cumulative counts of a histogram, by upper bound."""
+    bounds = [*map(str, BUCKETS), "+Inf"]
+    sums = [sum(histogram.counts[: place + 1]) for place in range(len(bounds))]
+    return list(zip(bounds, sums, strict=True))
+
+
+# What the queries of this process are recorded in.
+RECORDER = Recorder()
+
+
+class MetricsServer:
+    """Serves the metrics of this process at ``http://host:port/metrics`` until it is closed."""
+
+    def __init__(self, port: int, host: str = DEFAULT_HOST) -> None:
+        from prometheus_client import CollectorRegistry, start_http_server
+
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(RECORDER)
+        try:
+            self._server, self._thread = start_http_server(port, addr=host, registry=registry)
+        except (OSError, OverflowError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise ConfigError(
+                f"metrics cannot be served on {host}:{port}: {reason}\n\n"
+                "Choose another port; 0 takes any free one."
+            ) from error
+        self.host = host
+        self.port = int(self._server.server_port)
+
+    def close(self) -> None:
+        """Stop serving."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def __enter__(self) -> MetricsServer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def serve_metrics(*, port: int = 9464, host: str = DEFAULT_HOST) -> MetricsServer:
+    """Serve the metrics of all queries of this process to Prometheus.
+
+    Args:
+        port: the port; 0 takes a free one, see ``MetricsServer.port``.
+        host: the address to listen on; others than this machine reach only an address of the
+            network, such as ``"0.0.0.0"``.
+
+    Raises:
+        ConfigError: the port or host is wrong or in use.
+    """
+    if not isinstance(port, int) or isinstance(port, bool) or not 0 <= port <= 65535:
+        raise ConfigError(
+            f"port is {port!r:.80}, it must be a whole number from 0 to 65535\n\n"
+            "Give a port, e.g. port=9464; 0 takes any free one."
+        )
+    if not isinstance(host, str) or not host:
+        raise ConfigError(
+            f"host is {host!r:.80}, it must be an address\n\nGive an address, e.g. "
+            f'host="{DEFAULT_HOST}".'
+        )
+    return MetricsServer(port, host)
