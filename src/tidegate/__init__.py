@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tidegate.connectors.callback import CallbackSink
     from tidegate.connectors.console import ConsoleSink
     from tidegate.connectors.files import FileSink
+    from tidegate.connectors.kafka_sink import KafkaSink
     from tidegate.connectors.memory import MemorySink
     from tidegate.connectors.protocol import Sink
     from tidegate.engine.stream import Run
@@ -41,6 +42,7 @@ __all__ = [
     "ConsoleSink",
     "ExecutionError",
     "FileSink",
+    "KafkaSink",
     "MemorySink",
     "Query",
     "QueryError",
@@ -60,6 +62,7 @@ _LATE = {
     "CallbackSink": "tidegate.connectors.callback",
     "ConsoleSink": "tidegate.connectors.console",
     "FileSink": "tidegate.connectors.files",
+    "KafkaSink": "tidegate.connectors.kafka_sink",
     "MemorySink": "tidegate.connectors.memory",
     "Query": "tidegate.api.query",
     "Run": "tidegate.engine.stream",

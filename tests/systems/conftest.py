@@ -16,6 +16,7 @@ import pytest
 from jvm import JAVA_OPTIONS, MEMORY
 from systems.broker import Broker
 from systems.parts import connector_jars
+from systems.topics import Topics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,6 +59,12 @@ def broker(running_broker: Broker, request: pytest.FixtureRequest) -> Iterator[B
     report = getattr(request.node, "call_report", None)
     if report is not None and report.failed:
         sys.stderr.write(f"\nThe broker's log ends with\n{running_broker.tail()}\n")
+
+
+@pytest.fixture
+def topics(broker: Broker, spark: SparkSession) -> Topics:
+    """The topics of the broker; a pipeline that reads them runs in the session."""
+    return Topics(broker)
 
 
 @pytest.hookimpl(wrapper=True)

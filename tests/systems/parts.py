@@ -55,6 +55,7 @@ def _resolve(profile: str, kept: Path) -> None:
             *("-DincludeScope=runtime", f"-Dmdep.outputFile={fresh}"),
         ],
         check=True,
+        stdout=subprocess.DEVNULL,
         timeout=SECONDS,
     )
     fresh.rename(kept)

@@ -21,7 +21,12 @@ from tidegate.analysis.types import column_types, refusal
 from tidegate.api import arguments
 from tidegate.api.inputs import Given
 from tidegate.api.side_output import SideOutputLike, sides_of
-from tidegate.api.targets import checked_targets, refuse_nested, tell_result_key
+from tidegate.api.targets import (
+    check_results,
+    checked_targets,
+    refuse_nested,
+    tell_result_key,
+)
 from tidegate.compile import Compiled, compile_statement
 from tidegate.connectors.sinks import SinkLike
 from tidegate.engine.batches import Launch, OnBatch
@@ -252,6 +257,7 @@ class Query:
             # Records look the same whether they show the row or not.
             shown = query._prepare(frames, keep_rows=True)
             job = replace(job, original=shown.schema[ROW].dataType)
+        check_results(sinks["sink"], lambda: query.schema, self.spark)
         return Run(job, in_session(rows, self.spark), launch)
 
     def batch(self, **frames: DataFrame) -> DataFrame:

@@ -21,6 +21,7 @@ from tidegate.state.writers import claimed_id
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
     from tidegate.connectors.protocol import ReplacingSink, Sink
     from tidegate.plan.physical import PhysicalPlan
@@ -83,6 +84,19 @@ def tell_result_key(sink: Sink, plan: PhysicalPlan) -> None:
 def replaces_results(sink: Sink) -> TypeGuard[ReplacingSink]:
     """Return whether a sink says that it replaces results."""
     return getattr(sink, "replaces_results", False) is True
+
+
+def check_results(sink: object, schema: Callable[[], StructType], spark: SparkSession) -> None:
+    """Let a sink that wants to (``check_results``) refuse the columns of the results.
+
+    Finding them takes a while, so a sink is given a function that does.
+
+    Raises:
+        ConfigError: it does.
+    """
+    check = getattr(sink, "check_results", None)
+    if callable(check):
+        check(schema, spark)
 
 
 def _refuse_flat(sinks: Mapping[str, Sink]) -> None:

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import replace
 from enum import Enum
 from typing import Any
 
@@ -21,9 +22,10 @@ from tidegate.connectors.protocol import Sink
 from tidegate.connectors.sinks import make_sink
 from tidegate.connectors.sources import open_stream, read_table
 from tidegate.engine.stream import Run
+from tidegate.environment import with_values
 from tidegate.errors import ConfigError, ExecutionError, TidegateError
 from tidegate.metrics.recorder import serve_metrics
-from tidegate.plan.pipeline import PipelineConfig, TransformConfig
+from tidegate.plan.pipeline import PipelineConfig, SinkConfig, TransformConfig
 from tidegate.plan.settings import ErrorPolicy
 from tidegate.plan.side_output import KINDS
 from tidegate.spark.session import local_session
@@ -127,6 +129,7 @@ def _start(
 
 def _open(spark: SparkSession, config: PipelineConfig, name: str, policy: ErrorPolicy) -> DataFrame:
     source = config.sources[name]
+    source = replace(source, options=with_values(source.options))
     try:
         if source.streaming:
             return open_stream(spark, source, policy)
@@ -138,12 +141,16 @@ def _open(spark: SparkSession, config: PipelineConfig, name: str, policy: ErrorP
 def _results_sink(config: PipelineConfig, transform: TransformConfig) -> Sink:
     sink = config.sink_of(transform.name)
     assert sink is not None, "checked with the pipeline file: every transform has a sink"
-    return make_sink(sink)
+    return _made(sink)
+
+
+def _made(sink: SinkConfig) -> Sink:
+    return make_sink(replace(sink, options=with_values(sink.options)))
 
 
 def _side_output(config: PipelineConfig, transform: TransformConfig) -> dict[str, Any]:
     """The side output of a transform, by the arguments of ``Query.start``."""
-    made = {name: make_sink(config.sinks[name]) for name in transform.side_output.sinks}
+    made = {name: _made(config.sinks[name]) for name in transform.side_output.sinks}
     found = {}
     for kind in KINDS:
         route = transform.side_output.route(kind.name)

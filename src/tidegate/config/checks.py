@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from tidegate.config.model import (
     PipelineFile,
@@ -12,7 +12,7 @@ from tidegate.config.model import (
 )
 from tidegate.config.problems import Problem, nearest_of
 from tidegate.config.settings import setting_problems
-from tidegate.connectors.table import SINKS, SOURCES, SinkKind
+from tidegate.connectors.table import SINKS, SOURCES, SinkKind, SourceKind
 from tidegate.names import nearest
 from tidegate.plan.side_output import METRICS_ONLY
 
@@ -38,6 +38,7 @@ def _source_problems(path: tuple[str, str], section: TableSection) -> Iterable[P
     kind = SOURCES.get(section.format)
     if kind is not None and kind.has_path and section.path is None:
         yield _path_problem(path, section.format)
+    yield from _key_problems(path, section, kind, SOURCES)
     # A format that Spark does not know may come from a package, unless it looks like a typo.
     near = nearest(section.format, SOURCES)
     if near and kind is None:
@@ -46,6 +47,32 @@ def _source_problems(path: tuple[str, str], section: TableSection) -> Iterable[P
             what=f'format = "{section.format}": there is no such format',
             mend=f"Did you mean {near}?",
         )
+
+
+def _key_problems(
+    path: tuple[str, str],
+    section: TableSection | SinkSection,
+    kind: SourceKind | SinkKind | None,
+    kinds: Mapping[str, SourceKind | SinkKind],
+) -> Iterable[Problem]:
+    """Yield the keys of other formats that a section has, and the options that it lacks."""
+    own = () if kind is None else kind.keys
+    others = {key: name for name, other in kinds.items() for key in other.keys if key not in own}
+    for key, name in others.items():
+        if getattr(section, key, None) is not None:
+            yield Problem(
+                path=(*path, key),
+                what=f"{key} is a key of format {name}, and this one is {section.format}",
+                mend=f"Leave {key} out.",
+            )
+    given = {option.lower() for option in section.options}
+    for names in () if kind is None else kind.needs:
+        if not given & {name.lower() for name in names}:
+            yield Problem(
+                path=(*path, "options"),
+                what=f"format {section.format} needs the option {' or '.join(names)}",
+                mend=f'Add options."{names[0]}" = "..".',
+            )
 
 
 def _path_problem(path: tuple[str, str], file_format: str) -> Problem:
@@ -140,6 +167,7 @@ def _sink_problems(name: str, sink: SinkSection, sections: PipelineFile) -> Iter
 
 def _kind_problems(path: tuple[str, str], sink: SinkSection, kind: SinkKind) -> Iterable[Problem]:
     """Yield which keys do not fit the format of a sink."""
+    yield from _key_problems(path, sink, kind, SINKS)
     if kind.has_path and sink.path is None:
         yield _path_problem(path, sink.format)
     if not kind.has_path and sink.path is not None:

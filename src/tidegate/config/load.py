@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from tidegate.config.checks import cross_problems
 from tidegate.config.folders import folder_problems, resolve
+from tidegate.config.kafka import avro_schema_text, kafka_problems
 from tidegate.config.lines import find_places, string_offset
 from tidegate.config.model import (
     PipelineFile,
@@ -20,6 +22,7 @@ from tidegate.config.model import (
 )
 from tidegate.config.problems import Problem, render_in_file, validation_problems
 from tidegate.config.settings import to_settings
+from tidegate.connectors.table import SOURCES
 from tidegate.errors import ConfigError
 from tidegate.paths import why_unreadable
 from tidegate.plan.pipeline import (
@@ -72,6 +75,7 @@ def parse_config(text: str, file: Path) -> PipelineConfig:
         problems = [
             *cross_problems(sections),
             *folder_problems(sections, file.resolve().parent),
+            *kafka_problems(sections, file.resolve().parent),
         ]
     except ValidationError as error:
         problems = validation_problems(error, PipelineFile)
@@ -128,6 +132,7 @@ def _pipeline(sections: PipelineFile, text: str, file: Path) -> PipelineConfig:
                 format=section.format,
                 path=resolve(section.path, folder) if section.path else None,
                 options=section.options,
+                key=section.key,
             )
             for name, section in sections.sinks.items()
         },
@@ -135,19 +140,29 @@ def _pipeline(sections: PipelineFile, text: str, file: Path) -> PipelineConfig:
 
 
 def _source(name: str, section: TableSection, folder: Path) -> SourceConfig:
-    streaming = isinstance(section, SourceSection)
     columns = parse_schema(section.ddl) if section.ddl else None
-    return SourceConfig(
+    table = SourceConfig(
         name=name,
         format=section.format,
-        relation=Relation(name=name, columns=columns, streaming=streaming),
+        relation=Relation(name=name, columns=columns, streaming=False),
         path=resolve(section.path, folder) if section.path else None,
         schema=section.ddl,
         options=section.options,
-        max_files_per_trigger=section.max_files_per_trigger
-        if isinstance(section, SourceSection)
-        else None,
     )
+    if not isinstance(section, SourceSection):
+        return table
+    source = replace(
+        table,
+        relation=replace(table.relation, streaming=True),
+        max_files_per_trigger=section.max_files_per_trigger,
+        max_offsets_per_trigger=section.max_offsets_per_trigger,
+        value=section.value,
+        avro_schema=avro_schema_text(section.avro_schema, folder) if section.avro_schema else None,
+    )
+    kind = SOURCES.get(section.format)
+    if kind is None or kind.columns is None:
+        return source
+    return replace(source, relation=replace(source.relation, columns=kind.columns(source)))
 
 
 def _transform(name: str, section: TransformSection, text: str, file: Path) -> TransformConfig:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt, create_model
 
+from tidegate.connectors.kafka_columns import VALUES
 from tidegate.plan.schema import parse_schema
 from tidegate.plan.settings import DEFAULTS, ErrorPolicy, OnIdle, RowPath, TimeMode
 from tidegate.plan.side_output import KINDS, METRICS_ONLY, Route, SideOutputKind
@@ -205,6 +206,13 @@ class SourceSection(TableSection):
 
     max_files_per_trigger: PositiveInt | None = None
     """max_files_per_trigger is the maximum number of files in one micro-batch."""
+    max_offsets_per_trigger: PositiveInt | None = None
+    """max_offsets_per_trigger is the maximum number of records in one micro-batch."""
+    value: Annotated[str, _one_of(*VALUES)] | None = None
+    """value says how the values of records are decoded: "json" by schema, "avro" by avro_schema,
+    or "bytes" (the default: they are not)."""
+    avro_schema: Text | None = None
+    """avro_schema is the schema of the values as JSON, or the file that contains it."""
 
 
 class SinkSection(Section):
@@ -213,11 +221,13 @@ class SinkSection(Section):
     transform: str | None = Field(None, alias="from")
     """from is the transform whose results the sink takes."""
     format: str
-    """format is parquet, json, csv, orc, or console."""
+    """format is parquet, json, csv, orc, kafka, or console."""
     path: Text | None = None
     """path is the folder of the results, relative to the folder of this file."""
     options: Options = {}
     """options is a table of options of the sink: of Spark's writer, or options.rows of console."""
+    key: Text | None = None
+    """key is an expression over the columns of the result: the key of a Kafka record."""
 
 
 class PipelineSection(Section):

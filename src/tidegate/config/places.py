@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 
 from tidegate.config.problems import Problem, render_in_file
+from tidegate.environment import missing_variables
 from tidegate.errors import ConfigError
 from tidegate.paths import local_path, misspelt_scheme, obstacle, scheme_of
 from tidegate.plan.pipeline import PipelineConfig, SourceConfig
@@ -60,12 +61,32 @@ def _problems(config: PipelineConfig) -> Iterator[Problem]:
                 what=f'"{name}" cannot be the name of a folder, which keeps its checkpoint',
                 mend="Name it in letters, digits, - and _.",
             )
+    yield from _unset(config)
     yield from _unusable(config, ("pipeline", "checkpoint"), config.checkpoint)
     for sink in config.sinks.values():
         if sink.path is not None:
             yield from _unusable(config, ("sinks", sink.name, "path"), sink.path)
     for source in config.sources.values():
         yield from _unreadable(config, source)
+
+
+def _unset(config: PipelineConfig) -> Iterator[Problem]:
+    """Yield the variables that options name and the environment lacks."""
+    sections = {
+        **{
+            ("sources" if each.streaming else "tables", name): each.options
+            for name, each in config.sources.items()
+        },
+        **{("sinks", name): each.options for name, each in config.sinks.items()},
+    }
+    for path, options in sections.items():
+        for option, text in options.items():
+            for name in missing_variables(text):
+                yield Problem(
+                    path=(*path, "options", option),
+                    what=f"{option}: the environment has no variable {name}",
+                    mend=f"Set it where the pipeline runs, e.g. export {name}=..",
+                )
 
 
 def _unreadable(config: PipelineConfig, source: SourceConfig) -> Iterator[Problem]:

@@ -20,6 +20,9 @@ class Sink(Protocol):
     A sink whose attribute ``reads_once`` is True avoids this copy. Its frame has not been computed
     yet and belongs to the session of the step; ``write`` must run exactly one Spark action that
     reads all of it, which computes and counts the results.
+
+    A sink whose attribute ``needs_identity`` is True gets results with two more columns, which tell
+    them apart: ``RESULT_ID`` and, if the statement has keys, ``RESULT_KEYS`` (``plan/columns.py``).
     """
 
     def write(self, frame: DataFrame, epoch: int) -> None:

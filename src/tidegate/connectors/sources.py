@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 from tidegate.connectors.places import WILDCARDS, is_pattern
 from tidegate.connectors.table import SOURCES, SourceKind
 from tidegate.connectors.text_files import read_text
+from tidegate.environment import without_values
 from tidegate.errors import ConfigError
 from tidegate.names import in_backticks
 from tidegate.paths import local_path
@@ -62,7 +63,7 @@ def read_stream(
         reader = reader if schema is None else reader.schema(schema)
         return reader.load(path) if path else reader.load()
 
-    with _spark_errors(source):
+    with spark_errors(source):
         path = _readable(spark, source)
         kind = SOURCES.get(source.format)
         if kind is not None and kind.text and path:
@@ -103,7 +104,7 @@ def read_table(
         reader = reader if schema is None else reader.schema(schema)
         return reader.load(path) if path else reader.load()
 
-    with _spark_errors(source):
+    with spark_errors(source):
         path = _readable(spark, source)
         kind = SOURCES.get(source.format)
         if kind is not None and kind.text and path:
@@ -151,7 +152,7 @@ def _check_path(source: SourceConfig) -> None:
 
 
 @contextmanager
-def _spark_errors(source: SourceConfig) -> Iterator[None]:
+def spark_errors(source: SourceConfig) -> Iterator[None]:
     """Report Spark's errors about a source as mistakes in its configuration."""
     try:
         yield
@@ -176,6 +177,7 @@ def _spark_errors(source: SourceConfig) -> Iterator[None]:
                 "Correct the format, or name its package in [pipeline]: "
                 f'spark.jars.packages = "{kind.jar}:VERSION".'
             )
+        said = without_values(said)
         raise ConfigError(f"{source.place}: Spark cannot read it: {said}\n\n{mend}") from error
 
 

@@ -6,6 +6,7 @@ a pipeline starts, so this module needs no Spark.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -14,6 +15,10 @@ from tidegate.plan.settings import ErrorPolicy
 
 if TYPE_CHECKING:
     from tidegate.plan.pipeline import SourceConfig
+
+from tidegate.connectors.kafka_columns import kafka_columns
+from tidegate.plan.pipeline import SourceConfig
+from tidegate.plan.statement import Column
 
 
 class Guarantee(Enum):
@@ -41,6 +46,8 @@ class SinkKind:
         options: the options that it takes; None: those of Spark's writer for the format.
         nested: whether columns may be structs, as side output needs.
         jar: the package that Spark needs for it, ``group:artifact``.
+        keys: its own keys of the section, which other formats refuse.
+        needs: the options that must be given; of several in one entry, one.
     """
 
     build: str
@@ -49,6 +56,8 @@ class SinkKind:
     options: tuple[str, ...] | None = None
     nested: bool = True
     jar: str | None = None
+    keys: tuple[str, ...] = ()
+    needs: tuple[tuple[str, ...], ...] = ()
 
     @property
     def replaces_results(self) -> bool:
@@ -67,6 +76,9 @@ class SourceKind:
         infers: whether columns are inferred from the files when there is no ``schema``.
         text: whether files are text, so that a value may not fit its column's type.
         jar: the package that Spark needs for it, ``group:artifact``.
+        keys: its own keys of the section, which other formats refuse.
+        needs: the options that must be given; of several in one entry, one.
+        columns: returns the columns of a source without Spark; None: those of its ``schema``.
     """
 
     build: str = "tidegate.connectors.sources:read_stream"
@@ -75,8 +87,12 @@ class SourceKind:
     infers: bool = False
     text: bool = False
     jar: str | None = None
+    keys: tuple[str, ...] = ()
+    needs: tuple[tuple[str, ...], ...] = ()
+    columns: Callable[[SourceConfig], tuple[Column, ...] | None] | None = None
 
 
+_KAFKA_JAR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 _FILES = "tidegate.connectors.files:make_file_sink"
 
 SINKS = {
@@ -90,6 +106,14 @@ SINKS = {
         has_path=False,
         options=("rows",),
     ),
+    "kafka": SinkKind(
+        build="tidegate.connectors.kafka_sink:make_kafka_sink",
+        guarantee=Guarantee.AT_LEAST_ONCE,
+        has_path=False,
+        jar=_KAFKA_JAR,
+        keys=("key",),
+        needs=(("kafka.bootstrap.servers",), ("topic",)),
+    ),
 }
 
 # Other formats are left to Spark, because a package may add them.
@@ -99,7 +123,16 @@ SOURCES = {
     "parquet": SourceKind(has_path=True, infers=True),
     "orc": SourceKind(has_path=True, infers=True),
     "text": SourceKind(has_path=True),
-    "kafka": SourceKind(jar="org.apache.spark:spark-sql-kafka-0-10_2.13"),
+    "kafka": SourceKind(
+        build="tidegate.connectors.kafka:read_kafka",
+        jar=_KAFKA_JAR,
+        keys=("value", "avro_schema", "max_offsets_per_trigger"),
+        needs=(
+            ("kafka.bootstrap.servers",),
+            ("subscribe", "subscribePattern", "assign"),
+        ),
+        columns=kafka_columns,
+    ),
     "delta": SourceKind(jar="io.delta:delta-spark_2.13"),
     "iceberg": SourceKind(jar="org.apache.iceberg:iceberg-spark-runtime"),
     "rate": SourceKind(),

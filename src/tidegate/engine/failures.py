@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from tidegate.connectors.kafka_failures import kafka_failure
 from tidegate.errors import ConfigError, ExecutionError, TidegateError
-from tidegate.spark.failures import reason_of
+from tidegate.spark.failures import is_of_spark, reason_of, text_of
 
 _LONGEST_SECONDS = 1e15
 
@@ -12,11 +13,12 @@ def in_a_batch(failure: BaseException) -> TidegateError:
     """Return the error for a failure in a step."""
     if isinstance(failure, TidegateError):
         return failure
-    error = ExecutionError(
-        f"the query stopped in a batch: {reason_of(failure)}\n\nThe batch is not part of the "
-        "state. Fix the cause and restart the query: it runs the batch again and replaces what "
-        "the batch has written."
+    what, mend = _explained(failure) or (
+        reason_of(failure),
+        "The batch is not part of the state. Fix the cause and restart the query: it runs the "
+        "batch again and replaces what the batch has written.",
     )
+    error = ExecutionError(f"the query stopped in a batch: {what}\n\n{mend}")
     error.__cause__ = failure
     return error
 
@@ -25,12 +27,18 @@ def outside_of_batches(failure: Exception | None) -> TidegateError | None:
     """Return the error for a failure of Spark between steps, mostly in a source."""
     if failure is None:
         return None
-    error = ExecutionError(
-        f"the query stopped: {reason_of(failure)}\n\nFix the cause and restart the query: it "
-        "continues after the last batch."
+    what, mend = _explained(failure) or (
+        reason_of(failure),
+        "Fix the cause and restart the query: it continues after the last batch.",
     )
+    error = ExecutionError(f"the query stopped: {what}\n\n{mend}")
     error.__cause__ = failure
     return error
+
+
+def _explained(failure: BaseException) -> tuple[str, str] | None:
+    """What a connector says of a failure and what to do, None if it does not know it."""
+    return kafka_failure(text_of(failure)) if is_of_spark(failure) else None
 
 
 def refused_inside(what: str) -> ExecutionError:

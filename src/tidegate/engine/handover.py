@@ -58,6 +58,11 @@ class _UserSink:
     sink: Sink
     mirror: Mirror
 
+    @property
+    def needs_identity(self) -> bool:
+        """See ``Sink``."""
+        return getattr(self.sink, "needs_identity", False) is True
+
     def write(self, frame: DataFrame, epoch: int) -> None:
         """Compute a frame and pass it to the sink.
 

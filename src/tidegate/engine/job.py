@@ -125,7 +125,11 @@ def make_job(plan: PhysicalPlan, rows: DataFrame, outlets: Outlets, partitions: 
     # The analyzer needs a relation that is not a stream; it needs no rows.
     empty = empty_frame(rows.sparkSession, rows.schema)
     operator = make_operator(plan, empty)
-    finisher = Finisher(plan=plan, types=native_types(empty, plan.ingest.aggregates))
+    finisher = Finisher(
+        plan=plan,
+        types=native_types(empty, plan.ingest.aggregates),
+        identified=getattr(outlets.results, "needs_identity", False) is True,
+    )
     shard = plan.watermark.shard
     return Job(
         plan=plan,

@@ -20,7 +20,8 @@ class SourceConfig:
     """A stream or, without ``streaming``, a static table, in any format that Spark reads.
 
     ``relation`` has the columns of ``schema`` (DDL); without a schema only Spark knows them.
-    ``label`` names the source in messages, ``option_form`` shows how to set one of its options.
+    ``value`` and ``avro_schema`` say how the values of a Kafka source are decoded. ``label`` names
+    the source in messages, ``option_form`` shows how to set one of its options.
     """
 
     name: str
@@ -30,6 +31,9 @@ class SourceConfig:
     schema: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     max_files_per_trigger: int | None = None
+    max_offsets_per_trigger: int | None = None
+    value: str | None = None
+    avro_schema: str | None = None
     label: str | None = None
     option_form: str = 'options.{name} = "{value}"'
 
@@ -86,13 +90,17 @@ class TransformConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkConfig:
-    """A sink for the results of ``transform``, or for side output if ``transform`` is None."""
+    """A sink for the results of ``transform``, or for side output if ``transform`` is None.
+
+    ``key`` is the expression that gives the key of a Kafka record.
+    """
 
     name: str
     format: str
     transform: str | None = None
     path: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    key: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

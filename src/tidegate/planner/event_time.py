@@ -26,7 +26,7 @@ from tidegate.plan.time_columns import (
     nearest_columns,
     written_column,
 )
-from tidegate.planner.shards import are_of_kafka, resolve_shard
+from tidegate.planner.shards import kafka_column, resolve_shard
 
 _RECEIPT_COLUMNS = ("received_at", "@timestamp")
 _FILE_TIME = "_metadata.file_modification_time"
@@ -168,10 +168,9 @@ def _metadata_column(bound: BoundQuery, settings: Settings) -> tuple[TimeColumn,
         )
         return column, 'event_time_metadata = "file" asks for the time its file was last changed'
     columns = bound.source.columns or ()
-    if are_of_kafka(columns):
-        return _metadata_time(
-            find_column(columns, "timestamp")
-        ), "it is the time of the Kafka record"
+    time = kafka_column(columns, "timestamp")
+    if time is not None:
+        return _metadata_time(time), "it is the time of the Kafka record"
     for name in _RECEIPT_COLUMNS:
         receipt = find_column(columns, name)
         if receipt is not None:

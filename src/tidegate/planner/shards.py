@@ -6,15 +6,15 @@ a shard for each partition, whose records are in order; any other stream is one 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from tidegate.names import quoted
 from tidegate.plan.logical import Authority
 from tidegate.plan.settings import Settings, TimeMode
 from tidegate.plan.statement import BoundQuery, Column
 from tidegate.plan.time_columns import find_column
 
-_KAFKA_COLUMNS = {"topic", "partition", "offset", "timestamp"}
+# The columns of a Kafka source; decoded, their names begin with ``kafka_``.
+_KAFKA_COLUMNS = ("topic", "partition", "offset", "timestamp")
+_PREFIXES = ("", "kafka_")
 
 
 def resolve_shard(
@@ -30,13 +30,21 @@ def resolve_shard(
         # What follows must not become part of a comment.
         return settings.shard.strip() + ("\n" if "--" in settings.shard else ""), Authority.SETTING
     columns = bound.source.columns or ()
-    if are_of_kafka(columns) and not bound.statement.from_clause.hides_sources:
-        partition = find_column(columns, "partition")
-        assert partition is not None, "it is one of Kafka's columns"
+    partition = kafka_column(columns, "partition")
+    if partition is not None and not bound.statement.from_clause.hides_sources:
         return quoted(partition.name), Authority.METADATA
     return None, Authority.DEFAULT
 
 
-def are_of_kafka(columns: Iterable[Column]) -> bool:
-    """Whether columns are those that a Kafka source gives its records."""
-    return {column.name.lower() for column in columns} >= _KAFKA_COLUMNS
+def kafka_column(columns: tuple[Column, ...], name: str) -> Column | None:
+    """Return the column that a Kafka source gives its records, None if the source is another one.
+
+    Args:
+        columns: the columns of the source.
+        name: what Spark calls it, e.g. ``partition``.
+    """
+    names = {column.name.lower() for column in columns}
+    for prefix in _PREFIXES:
+        if names.issuperset(prefix + each for each in _KAFKA_COLUMNS):
+            return find_column(columns, prefix + name)
+    return None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from tidegate.environment import without_values
+
 # The class names that Java and Hadoop put before a message, and what marks Spark's additions to it.
 _JAVA_CLASS = re.compile(r"^(?:[a-z][\w$]*\.)+[A-Z][\w$]*: ")
 _CAUSE = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
@@ -20,7 +22,14 @@ def is_of_spark(error: BaseException) -> bool:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return why something failed: one line of Spark's error, or the text of any other error."""
+    """Return why something failed: one line of Spark's error, or the text of any other error.
+
+    It shows no values of ``environment``.
+    """
+    return without_values(_reason_of(error))
+
+
+def _reason_of(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror.lower()}"
     if not is_of_spark(error):
@@ -44,3 +53,13 @@ def _one_line(text: str) -> str:
     # A class name alone does not say why.
     is_class = re.fullmatch(r"(?:[a-z][\w$]*\.)+[A-Z][\w$]*", message)
     return "" if is_class else " ".join(message.split())
+
+
+def text_of(error: BaseException) -> str:
+    """Return all that Spark says of a failure: its message, its causes and their classes."""
+    texts = []
+    found: object = error
+    while found is not None:
+        texts.append(str(found))
+        found = getattr(found, "_cause", None)
+    return without_values("\n".join(texts))

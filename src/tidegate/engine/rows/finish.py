@@ -23,6 +23,8 @@ from tidegate.plan.columns import (
     INSTANCE,
     ORDER,
     RANK,
+    RESULT_ID,
+    RESULT_KEYS,
     START,
     TRIGGER,
     WINDOW_END,
@@ -45,10 +47,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finisher:
-    """The ``Finish`` stage of a plan, with the types that Spark gives its aggregates."""
+    """The ``Finish`` stage of a plan, with the types that Spark gives its aggregates.
+
+    Attributes:
+        plan: the plan.
+        types: the type of each aggregate, by its name.
+        identified: whether results also have ``RESULT_ID`` and ``RESULT_KEYS``.
+    """
 
     plan: PhysicalPlan
     types: Mapping[str, DataType]
+    identified: bool = False
 
     @property
     def guards(self) -> Mapping[str, Guarded]:
@@ -108,8 +117,16 @@ class Finisher:
             *(
                 f"{self._safe(item.expression.sql)} AS {in_backticks(item.name)}"
                 for item in stage.items
-            )
+            ),
+            *(self._identity() if self.identified else ()),
         )
+
+    def _identity(self) -> list[str]:
+        """The columns that identify a result: its window, and its keys by their text."""
+        keys = self.plan.side_output.group_key
+        pairs = ", ".join(f"'{_escaped(text)}', {column}" for text, column in keys)
+        named = [f"named_struct({pairs}) AS {RESULT_KEYS}"] if keys else []
+        return [f"{WINDOW_ID} AS {RESULT_ID}", *named]
 
     @property
     def drops_rows(self) -> bool:
@@ -205,6 +222,10 @@ def _types(rows: DataFrame, calls: Mapping[str, str]) -> dict[str, DataType] | N
     except AnalysisException:
         return None
     return {field.name: field.dataType for field in schema}
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("'", "\\'")
 
 
 def _ordered(column: Column, item: OrderItem) -> Column:

@@ -1,0 +1,20 @@
+from tidegate.environment import missing_variables, with_values, without_values
+
+
+def test_a_variable_stands_for_its_value_which_is_not_read_again(monkeypatch):
+    monkeypatch.setenv("TIDEGATE_USER", "ann-${TIDEGATE_PASSWORD}")
+    monkeypatch.setenv("TIDEGATE_PASSWORD", "pass-word")
+    options = {"a": "u=${TIDEGATE_USER}", "b": "$TIDEGATE_USER ${env:X} {TIDEGATE_USER}"}
+    assert with_values(options) == {"a": "u=ann-${TIDEGATE_PASSWORD}", "b": options["b"]}
+
+
+def test_variables_that_are_not_set_are_named(monkeypatch):
+    monkeypatch.setenv("TIDEGATE_THERE", "")
+    assert missing_variables("${TIDEGATE_THERE} ${TIDEGATE_GONE}") == ["TIDEGATE_GONE"]
+
+
+def test_a_message_shows_the_name_in_place_of_a_value_that_was_put_in(monkeypatch):
+    monkeypatch.setenv("TIDEGATE_SECRET", "s3cret-word")
+    assert without_values("login s3cret-word failed") == "login s3cret-word failed"
+    with_values({"password": "${TIDEGATE_SECRET}"})
+    assert without_values("login s3cret-word failed") == "login ${TIDEGATE_SECRET} failed"
