@@ -4,9 +4,11 @@ import json
 import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -79,6 +81,12 @@ def rows(folder: Path):
     return sorted((row["s"][11:19], row["page"], row["n"]) for row in found)
 
 
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
 def until(condition):
     end = time.monotonic() + 60
     while not condition():
@@ -89,7 +97,7 @@ def until(condition):
 @pytest.mark.usefixtures("spark")
 def test_a_stopped_run_ends_cleanly_and_a_drained_one_resumes_it(folder):
     process = subprocess.Popen(
-        command("run", folder / "pipeline.toml"),
+        command("run", folder / "pipeline.toml", "--metrics-port", port := free_port()),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -102,6 +110,9 @@ def test_a_stopped_run_ends_cleanly_and_a_drained_one_resumes_it(folder):
         shown.append(line)
         if "batch 1" in line:
             break
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        metrics = answer.read().decode().splitlines()
+    assert 'tidegate_rows_total{fate="late",transform="counts"} 1.0' in metrics
     # What reads the output is gone, as in ``| head -2``.
     process.stdout.close()
     (folder / "in" / "2.json").write_text('{"ts": "2026-01-01T10:00:22Z", "page": "b"}\n')
