@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from tidegate.api.side_output import SideOutput
     from tidegate.connectors.callback import CallbackSink
     from tidegate.connectors.console import ConsoleSink
+    from tidegate.connectors.delta import DeltaSink
     from tidegate.connectors.files import FileSink
+    from tidegate.connectors.formats import FormatSink
     from tidegate.connectors.kafka_sink import KafkaSink
     from tidegate.connectors.memory import MemorySink
     from tidegate.connectors.protocol import Sink
@@ -40,8 +42,10 @@ __all__ = [
     "CallbackSink",
     "ConfigError",
     "ConsoleSink",
+    "DeltaSink",
     "ExecutionError",
     "FileSink",
+    "FormatSink",
     "KafkaSink",
     "MemorySink",
     "Query",
@@ -61,8 +65,10 @@ _LATE = {
     "BatchReport": "tidegate.metrics.report",
     "CallbackSink": "tidegate.connectors.callback",
     "ConsoleSink": "tidegate.connectors.console",
+    "DeltaSink": "tidegate.connectors.delta",
     "FileSink": "tidegate.connectors.files",
     "KafkaSink": "tidegate.connectors.kafka_sink",
+    "FormatSink": "tidegate.connectors.formats",
     "MemorySink": "tidegate.connectors.memory",
     "Query": "tidegate.api.query",
     "Run": "tidegate.engine.stream",

@@ -32,6 +32,9 @@ format = "console"
 '''
 
 
+CONSOLE = "results go to out (console): at least once"
+
+
 @pytest.fixture
 def pipeline(tmp_path):
     (tmp_path / "in").mkdir()
@@ -51,7 +54,32 @@ def tidegate(*arguments):
 
 def test_a_valid_pipeline_is_ok(pipeline):
     result = tidegate("check", pipeline())
-    assert (result.exit_code, result.stdout, result.stderr) == (0, "counts: ok\n", "")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, f"counts: ok\n  {CONSOLE}\n", "")
+
+
+def test_what_each_sink_guarantees_is_shown(pipeline):
+    late = """
+[transforms.counts.side_output]
+late.sink = "unused"
+error.sink = "unused"
+
+[sinks.unused]
+format = "json"
+path = "unused"
+
+[sinks.out]"""
+    file = pipeline("\n[sinks.out]", late)
+    json_line = (
+        "late and error rows go to unused (json): exactly once (a replay replaces the epoch)"
+    )
+    checked = tidegate("check", file).stdout
+    assert checked == f"counts: ok\n  {CONSOLE}\n  {json_line}\n"
+    assert tidegate("explain", file).stdout.endswith(f"\nSinks\n  {CONSOLE}\n  {json_line}\n\n")
+    sinks = json.loads(tidegate("explain", "--json", file).stdout)["sinks"]
+    assert [sink["guarantee"] for sink in sinks] == [
+        "at least once",
+        "exactly once (a replay replaces the epoch)",
+    ]
 
 
 def test_a_mistake_in_sql_is_shown_at_its_line_of_the_pipeline_file(pipeline):

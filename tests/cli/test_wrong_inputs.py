@@ -203,7 +203,10 @@ def test_a_wrong_command_is_told_in_a_message(folder, arguments, code, what):
 
 def test_the_pipeline_of_these_tests_is_right(folder):
     (folder / "pipeline.toml").write_text(PIPELINE)
-    assert CliRunner().invoke(main, ["check", "pipeline.toml"]).output == "counts: ok\n"
+    assert (
+        CliRunner().invoke(main, ["check", "pipeline.toml"]).output
+        == "counts: ok\n  results go to out (console): at least once\n"
+    )
 
 
 def test_a_byte_order_mark_is_no_part_of_a_file(folder):

@@ -66,7 +66,7 @@ def sink_row(kind: SinkKind) -> list[str]:
         "Spark's writer" if kind.options is None else ", ".join(f"`{o}`" for o in kind.options)
     )
     return [
-        "needed" if kind.has_path else "none",
+        "needed" if kind.has_path else "if it has one" if kind.has_path is None else "none",
         kind.guarantee.value,
         "yes" if kind.nested else "no",
         options,
@@ -116,7 +116,7 @@ def test_a_row_is_all_that_a_new_sink_needs(monkeypatch):
     toy = SinkKind(
         build=f"{__name__}:Toy", guarantee=Guarantee.IDEMPOTENT, has_path=False, options=("key",)
     )
-    assert "sinks have no such format" in refusal("toy")
+    assert "sinks have no such format" in refusal("consol")
     monkeypatch.setitem(SINKS, "toy", toy)
     text = PIPELINE.format(sink="toy", more='options.key = "id"', source="rate")
     config = parse_config(text, Path("pipeline.toml"))

@@ -17,6 +17,7 @@ from jvm import JAVA_OPTIONS, MEMORY
 from systems.broker import Broker
 from systems.parts import connector_jars
 from systems.topics import Topics
+from tidegate.spark.packages import PACKAGES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,6 +37,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.driver.memory": MEMORY,
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+            **PACKAGES["delta"].settings,
         },
     )
     yield session

@@ -13,7 +13,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidegate.config import read_settings
-from tidegate.connectors.sinks import SINK_MEND, CallbackSink, FileSink, Sink, as_sink
+from tidegate.connectors.sinks import FOLDER_SINKS, SINK_MEND, CallbackSink, Sink, as_sink
 from tidegate.errors import ConfigError
 from tidegate.names import listed, suggestion
 from tidegate.paths import StrPath, local_path, misspelt_scheme, obstacle, path_text, scheme_of
@@ -160,7 +160,7 @@ def sink(value: Any, name: str, *, local: bool = True) -> Sink:  # noqa: ANN401 
         found = as_sink(value)
     except ConfigError as error:
         raise ConfigError(f"{name}: {error}") from None
-    if isinstance(found, FileSink):
+    if isinstance(found, FOLDER_SINKS):
         _check_folder(str(found.path), name, local=local)
     elif isinstance(found, CallbackSink):
         function(found.function, name, "frame, epoch")
@@ -288,7 +288,7 @@ def _check_folder(path: str, name: str, *, local: bool) -> None:
 def check_reachable(session: SparkSession, places: Mapping[str, Sink | str]) -> None:
     """Refuse a folder for which Spark has no file system; sinks other than folders are accepted."""
     for name, place in places.items():
-        path = str(place.path) if isinstance(place, FileSink) else place
+        path = str(place.path) if isinstance(place, FOLDER_SINKS) else place
         if not isinstance(path, str) or scheme_of(path) in (None, "file"):
             continue
         reason = unreachable(session, path)

@@ -12,6 +12,7 @@ from tidegate.connectors.files import FileSink
 from tidegate.connectors.memory import MemorySink
 from tidegate.connectors.ownership import check_owner
 from tidegate.connectors.places import Place, Role, clashes
+from tidegate.connectors.sinks import FOLDER_SINKS
 from tidegate.errors import ConfigError
 from tidegate.spark.folders import open_folder
 from tidegate.spark.inputs import folders_of
@@ -165,10 +166,10 @@ def _refuse_meeting(
         for path in folders_of(frame)
     ]
     places.append(Place(role=Role.CHECKPOINT, name="the checkpoint", path=checkpoint))
-    seen: list[FileSink] = []
+    seen: list[Sink] = []
     for argument, sink in sinks.items():
         # Kinds of side output may share a sink; results share with none.
-        if isinstance(sink, FileSink) and sink not in seen:
+        if isinstance(sink, FOLDER_SINKS) and sink not in seen:
             places.append(Place(role=Role.SINK, name=argument, path=sink.path))
             seen += [] if argument == "sink" else [sink]
     for clash in clashes(places):

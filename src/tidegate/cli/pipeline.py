@@ -18,6 +18,7 @@ from tidegate.cli.planning import at_source, in_file, plan_transform, unrunnable
 from tidegate.cli.progress import Progress
 from tidegate.cli.signals import Signals
 from tidegate.config import check_places
+from tidegate.connectors.needed import needed_packages
 from tidegate.connectors.protocol import Sink
 from tidegate.connectors.sinks import make_sink
 from tidegate.connectors.sources import open_stream, read_table
@@ -66,7 +67,7 @@ def run_pipeline(
     port = config.metrics_port if metrics_port is None else metrics_port
     with _serving(port, config.metrics_host), _logging_to(progress), signals.watched():
         with signals.kept_from_processes():
-            spark = local_session(options=config.spark_options)
+            spark = local_session(options=config.spark_options, formats=needed_packages(config))
         runs: list[Run] = []
         with _ends_all(runs):
             for transform in config.transforms.values():

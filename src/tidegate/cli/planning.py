@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import click
 
+from tidegate.cli.targets import Target, targets_of
 from tidegate.compile import Compiled, compile_statement
-from tidegate.connectors.table import SINKS, tells_malformed
+from tidegate.connectors.table import sink_kind, tells_malformed
 from tidegate.errors import ConfigError, QueryError, Span, TidegateError
 from tidegate.explain.render import explain_json, explain_text
 from tidegate.paths import why_unreadable
@@ -28,14 +29,20 @@ _SETTING = re.compile(r"(?:.*: )?(?:(\w+) = |The setting (\w+) is)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """A planned statement; ``name`` is the transform's, or ``query``."""
+    """A planned statement; ``name`` is the transform's, or ``query``.
+
+    ``targets`` are the sinks that a pipeline file names for it.
+    """
 
     name: str
     compiled: Compiled
+    targets: tuple[Target, ...] = ()
 
     def text(self) -> str:
         """Return EXPLAIN as text for people."""
-        return explain_text(self.compiled.logical, self.compiled.physical)
+        plans = explain_text(self.compiled.logical, self.compiled.physical)
+        lines = [f"  {target.text()}" for target in self.targets]
+        return "\n".join([plans, "Sinks", *lines, ""]) if lines else plans
 
     def warnings(self) -> tuple[str, ...]:
         """Return warnings about likely mistakes in the statement."""
@@ -43,7 +50,11 @@ class Planned:
 
     def json(self) -> dict[str, object]:
         """Return EXPLAIN as JSON."""
-        return {"name": self.name, **explain_json(self.compiled.logical, self.compiled.physical)}
+        return {
+            "name": self.name,
+            **explain_json(self.compiled.logical, self.compiled.physical),
+            "sinks": [asdict(target) for target in self.targets],
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +123,11 @@ def plan_transform(config: PipelineConfig, transform: TransformConfig) -> Planne
         )
     except TidegateError as error:
         raise in_file(error, config, transform) from None
-    return Planned(name=transform.name, compiled=compiled.with_routes(transform.side_output.routes))
+    return Planned(
+        name=transform.name,
+        compiled=compiled.with_routes(transform.side_output.routes),
+        targets=tuple(targets_of(config, transform)),
+    )
 
 
 def in_file(
@@ -172,7 +187,7 @@ def _append_only(planned: Planned, config: PipelineConfig) -> TidegateError | No
 
     sink = config.sink_of(planned.name)
     early_us = planned.compiled.physical.close.early_us
-    if early_us is None or sink is None or SINKS[sink.format].replaces_results:
+    if early_us is None or sink is None or sink_kind(sink.format).replaces_results:
         return None
     return ConfigError(
         explain_at(

@@ -14,8 +14,9 @@ from tidegate.api.query import sql
 from tidegate.api.targets import cannot_hold, nested_column
 from tidegate.cli.planning import Planned, at_source, in_file
 from tidegate.config import explain_at
+from tidegate.connectors.needed import needed_packages
 from tidegate.connectors.sources import read_stream, read_table
-from tidegate.connectors.table import SINKS
+from tidegate.connectors.table import sink_kind
 from tidegate.errors import ConfigError, TidegateError
 from tidegate.names import in_backticks
 from tidegate.plan.columns import MALFORMED
@@ -44,7 +45,11 @@ def wrong_types(plans: Sequence[Planned], file: Path | None) -> Iterator[Tidegat
         from tidegate.config import load_config
 
         config = load_config(file)
-    spark = local_session(options=config.spark_options if config is not None else None)
+    spark = (
+        local_session()
+        if config is None
+        else local_session(options=config.spark_options, formats=needed_packages(config))
+    )
     for planned in plans:
         relations = planned.compiled.physical.prepare.relations
         frames = {each.name: _frame(spark, each, config) for each in relations}
@@ -62,7 +67,7 @@ def _nested_results(
 ) -> Iterator[TidegateError]:
     """Yield the error of a transform whose sink cannot hold a column of the results."""
     sink = config.sink_of(planned.name)
-    if sink is None or SINKS[sink.format].nested:
+    if sink is None or sink_kind(sink.format).nested:
         return
     prepare = planned.compiled.physical.prepare
     transform = config.transforms[planned.name]

@@ -12,7 +12,15 @@ from tidegate.config.model import (
 )
 from tidegate.config.problems import Problem, nearest_of
 from tidegate.config.settings import setting_problems
-from tidegate.connectors.table import SINKS, SOURCES, SinkKind, SourceKind
+from tidegate.connectors.table import (
+    REFUSED_SINKS,
+    REFUSED_SOURCES,
+    SINKS,
+    SOURCES,
+    SinkKind,
+    SourceKind,
+    sink_kind,
+)
 from tidegate.names import nearest
 from tidegate.plan.side_output import METRICS_ONLY
 
@@ -39,6 +47,8 @@ def _source_problems(path: tuple[str, str], section: TableSection) -> Iterable[P
     if kind is not None and kind.has_path and section.path is None:
         yield _path_problem(path, section.format)
     yield from _key_problems(path, section, kind, SOURCES)
+    if section.format in REFUSED_SOURCES:
+        yield _refused(path, section.format, REFUSED_SOURCES)
     # A format that Spark does not know may come from a package, unless it looks like a typo.
     near = nearest(section.format, SOURCES)
     if near and kind is None:
@@ -73,6 +83,14 @@ def _key_problems(
                 what=f"format {section.format} needs the option {' or '.join(names)}",
                 mend=f'Add options."{names[0]}" = "..".',
             )
+
+
+def _refused(path: tuple[str, str], file_format: str, reasons: Mapping[str, str]) -> Problem:
+    return Problem(
+        path=(*path, "format"),
+        what=f'format = "{file_format}": {reasons[file_format]}',
+        mend="Use another format, e.g. delta or parquet.",
+    )
 
 
 def _path_problem(path: tuple[str, str], file_format: str) -> Problem:
@@ -119,12 +137,16 @@ def _transform_problems(
 
 def _sink_problems(name: str, sink: SinkSection, sections: PipelineFile) -> Iterable[Problem]:
     path = ("sinks", name)
-    kind = SINKS.get(sink.format)
-    if kind is None:
+    kind = sink_kind(sink.format)
+    # A format that is not in the table may come from a package, unless it looks like a typo.
+    near = nearest(sink.format, SINKS) if sink.format not in SINKS else None
+    if sink.format in REFUSED_SINKS:
+        yield _refused(path, sink.format, REFUSED_SINKS)
+    elif near:
         yield Problem(
             path=(*path, "format"),
             what=f'format = "{sink.format}": sinks have no such format',
-            mend=nearest_of(sink.format, SINKS, "formats of sinks"),
+            mend=f"Did you mean {near}?",
         )
     else:
         yield from _kind_problems(path, sink, kind)
@@ -145,13 +167,13 @@ def _sink_problems(name: str, sink: SinkSection, sections: PipelineFile) -> Iter
             what=f"nothing goes to sink {name}",
             mend="Add from with a transform's name, or name the sink in a side_output.",
         )
-    if users and kind is not None and not kind.nested:
+    if users and not kind.nested:
         yield Problem(
             path=(*path, "format"),
             what=f"format {sink.format} cannot hold the records of side output",
             mend="They have structs, such as the original row: choose json, parquet or orc.",
         )
-    if len(users) > 1 and kind is not None and kind.has_path:
+    if len(users) > 1 and kind.has_path:
         yield Problem(
             path=(*path, "path"),
             what=f"sink {name} takes side output of {' and '.join(users)}",
@@ -170,7 +192,7 @@ def _kind_problems(path: tuple[str, str], sink: SinkSection, kind: SinkKind) -> 
     yield from _key_problems(path, sink, kind, SINKS)
     if kind.has_path and sink.path is None:
         yield _path_problem(path, sink.format)
-    if not kind.has_path and sink.path is not None:
+    if kind.has_path is False and sink.path is not None:
         yield Problem(
             path=(*path, "path"),
             what=f"format {sink.format} takes no path",

@@ -221,7 +221,7 @@ class SinkSection(Section):
     transform: str | None = Field(None, alias="from")
     """from is the transform whose results the sink takes."""
     format: str
-    """format is parquet, json, csv, orc, kafka, or console."""
+    """format is parquet, json, csv, orc, delta, kafka, console, or any batch format of Spark."""
     path: Text | None = None
     """path is the folder of the results, relative to the folder of this file."""
     options: Options = {}

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, TypeAlias, TypeGuard, cast
 
 from tidegate.connectors.callback import CallbackSink
 from tidegate.connectors.console import ConsoleSink
+from tidegate.connectors.delta import DeltaSink
 from tidegate.connectors.files import FileSink
 from tidegate.connectors.memory import MemorySink
 from tidegate.connectors.protocol import Sink
-from tidegate.connectors.table import SINKS
+from tidegate.connectors.table import sink_kind
 from tidegate.errors import ConfigError
 from tidegate.paths import StrPath
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from tidegate.plan.pipeline import SinkConfig
 
 __all__ = [
+    "FOLDER_SINKS",
     "SINK_MEND",
     "CallbackSink",
     "ConsoleSink",
@@ -35,6 +37,9 @@ __all__ = [
 ]
 
 SinkLike: TypeAlias = "Sink | Callable[[DataFrame, int], object] | StrPath"
+
+# Sinks whose ``path`` is a folder of their own.
+FOLDER_SINKS = (FileSink, DeltaSink)
 
 SINK_MEND = (
     "Give a folder, a function of (frame, epoch), a sink such as tidegate.FileSink(..), or "
@@ -59,12 +64,12 @@ def as_sink(value: SinkLike) -> Sink:
 
 
 def make_sink(config: SinkConfig) -> Sink:
-    """Return the sink of a section of a pipeline file; ``SINKS`` names its builder.
+    """Return the sink of a section of a pipeline file; its row of ``SINKS`` names its builder.
 
     Raises:
         ConfigError: an option is wrong.
     """
-    module, _, function = SINKS[config.format].build.partition(":")
+    module, _, function = sink_kind(config.format).build.partition(":")
     return cast("Sink", getattr(import_module(module), function)(config))
 
 

@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from tidegate.connectors.needed import package_of
 from tidegate.connectors.places import WILDCARDS, is_pattern
 from tidegate.connectors.table import SOURCES, SourceKind
 from tidegate.connectors.text_files import read_text
@@ -24,6 +25,7 @@ from tidegate.paths import local_path
 from tidegate.plan.columns import MALFORMED
 from tidegate.plan.pipeline import SourceConfig
 from tidegate.plan.settings import ErrorPolicy
+from tidegate.spark.jars import check_package
 from tidegate.spark.statements import empty_frame
 
 _CONDITION = re.compile(r"\[([A-Z_.]+)\] ([^\n]*)")
@@ -36,6 +38,7 @@ def open_stream(spark: SparkSession, source: SourceConfig, policy: ErrorPolicy) 
     Raises:
         ConfigError: as ``read_stream``.
     """
+    check_package(spark, package_of(source.format, source.options), source.place)
     module, _, function = SOURCES.get(source.format, SourceKind()).build.partition(":")
     build: Callable[..., DataFrame] = getattr(import_module(module), function)
     return build(spark, source, policy)
@@ -98,6 +101,7 @@ def read_table(
     Raises:
         ConfigError: as ``read_stream``.
     """
+    check_package(spark, package_of(source.format, source.options), source.place)
 
     def load(schema: StructType | None, options: Mapping[str, str]) -> DataFrame:
         reader = spark.read.format(source.format).options(**options)
@@ -170,12 +174,6 @@ def spark_errors(source: SourceConfig) -> Iterator[None]:
                 "Write the files with timestamps in microseconds, or set "
                 "spark.sql.legacy.parquet.nanosAsLong = true: the column is then a BIGINT, and "
                 'event_time_unit = "ns" reads it.'
-            )
-        kind = SOURCES.get(source.format)
-        if kind is not None and kind.jar and condition == "DATA_SOURCE_NOT_FOUND":
-            mend = (
-                "Correct the format, or name its package in [pipeline]: "
-                f'spark.jars.packages = "{kind.jar}:VERSION".'
             )
         said = without_values(said)
         raise ConfigError(f"{source.place}: Spark cannot read it: {said}\n\n{mend}") from error

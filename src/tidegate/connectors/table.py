@@ -12,6 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from tidegate.plan.settings import ErrorPolicy
+from tidegate.spark.packages import PACKAGES
 
 if TYPE_CHECKING:
     from tidegate.plan.pipeline import SourceConfig
@@ -25,6 +26,7 @@ class Guarantee(Enum):
     """What a sink guarantees when a batch is replayed after a crash."""
 
     EXACTLY_ONCE = "exactly once (a replay replaces the epoch)"
+    ONCE_BY_TRANSACTION = "exactly once (a replayed epoch is left out)"
     IDEMPOTENT = "idempotent by key"
     AT_LEAST_ONCE = "at least once"
 
@@ -42,17 +44,17 @@ class SinkKind:
 
     Attributes:
         build: ``module:function``; the function makes the sink from a ``SinkConfig``.
-        has_path: whether ``path`` is required; otherwise it is refused.
+        has_path: whether ``path`` is required; otherwise it is refused. None: it may be given.
         options: the options that it takes; None: those of Spark's writer for the format.
         nested: whether columns may be structs, as side output needs.
-        jar: the package that Spark needs for it, ``group:artifact``.
+        jar: the package that Spark needs for it, ``group:artifact:version``.
         keys: its own keys of the section, which other formats refuse.
         needs: the options that must be given; of several in one entry, one.
     """
 
     build: str
     guarantee: Guarantee
-    has_path: bool = True
+    has_path: bool | None = True
     options: tuple[str, ...] | None = None
     nested: bool = True
     jar: str | None = None
@@ -75,7 +77,7 @@ class SourceKind:
         has_path: whether ``path`` is required.
         infers: whether columns are inferred from the files when there is no ``schema``.
         text: whether files are text, so that a value may not fit its column's type.
-        jar: the package that Spark needs for it, ``group:artifact``.
+        jar: the package that Spark needs for it, ``group:artifact:version``.
         keys: its own keys of the section, which other formats refuse.
         needs: the options that must be given; of several in one entry, one.
         columns: returns the columns of a source without Spark; None: those of its ``schema``.
@@ -92,7 +94,7 @@ class SourceKind:
     columns: Callable[[SourceConfig], tuple[Column, ...] | None] | None = None
 
 
-_KAFKA_JAR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+_KAFKA_JAR = PACKAGES["kafka"].name
 _FILES = "tidegate.connectors.files:make_file_sink"
 
 SINKS = {
@@ -114,9 +116,31 @@ SINKS = {
         keys=("key",),
         needs=(("kafka.bootstrap.servers",), ("topic",)),
     ),
+    "delta": SinkKind(
+        build="tidegate.connectors.delta:make_delta_sink",
+        guarantee=Guarantee.ONCE_BY_TRANSACTION,
+        jar=PACKAGES["delta"].name,
+    ),
 }
 
-# Other formats are left to Spark, because a package may add them.
+# Any other format is left to Spark, because a package may add it.
+OTHER_SINK = SinkKind(
+    build="tidegate.connectors.formats:make_format_sink",
+    guarantee=Guarantee.AT_LEAST_ONCE,
+    has_path=None,
+)
+
+# Formats that sources and tables, and those that sinks do not take, and why.
+_ICEBERG = {"iceberg": "no release of Iceberg runs on Spark 4.2 (1.12.0 is the newest one tried)"}
+REFUSED_SOURCES = _ICEBERG
+REFUSED_SINKS = _ICEBERG | {"rate": "Spark only reads it", "socket": "Spark only reads it"}
+
+
+def sink_kind(format: str) -> SinkKind:
+    """Return the row of ``SINKS`` for a format, ``OTHER_SINK`` if there is none."""
+    return SINKS.get(format, OTHER_SINK)
+
+
 SOURCES = {
     "csv": SourceKind(has_path=True, infers=True, text=True),
     "json": SourceKind(has_path=True, infers=True, text=True),
@@ -133,8 +157,8 @@ SOURCES = {
         ),
         columns=kafka_columns,
     ),
-    "delta": SourceKind(jar="io.delta:delta-spark_2.13"),
-    "iceberg": SourceKind(jar="org.apache.iceberg:iceberg-spark-runtime"),
+    "avro": SourceKind(has_path=True, jar=PACKAGES["avro"].name),
+    "delta": SourceKind(has_path=True, jar=PACKAGES["delta"].name),
     "rate": SourceKind(),
     "socket": SourceKind(replay=Replay.NOTHING),
 }

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidegate.errors import ConfigError
+from tidegate.errors import ConfigError, ExecutionError
+from tidegate.names import suggestion
+from tidegate.spark.jars import with_jars
 from tidegate.spark.java import ensure_java, quiet_java
+from tidegate.spark.packages import PACKAGES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,35 +34,91 @@ JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 LOGGING = Path(__file__).with_name("log4j2.properties")
 
 
-def local_session(cores: str | int = "*", options: Mapping[str, str] | None = None) -> SparkSession:
+def local_session(
+    cores: str | int = "*",
+    options: Mapping[str, str] | None = None,
+    formats: Iterable[str] = (),
+) -> SparkSession:
     """Return a Spark session on this machine: the running one, or a new one.
 
     Args:
         cores: how many cores, ``*`` for all.
         options: Spark options, which take precedence over ours.
+        formats: what a new session reads and writes beyond Spark's own formats: ``kafka``,
+            ``avro``, ``delta``, ``postgresql``, ``s3a``. Their packages are fetched unless Spark
+            has them.
 
     Raises:
-        ConfigError: an argument is wrong.
-        ExecutionError: there is no Java 17 or later.
+        ConfigError: an argument is wrong, or a package cannot be fetched.
+        ExecutionError: there is no Java 17 or later, or it ended at once.
     """
     _check(cores, options)
+    formats = _checked_formats(formats)
     # Otherwise the driver and the workers may find different Pythons.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     ensure_java()
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master(f"local[{cores}]").appName("tidegate")
-    settings = {**_DEFAULTS, **(options or {})}
+    settings = {name: _as_spark_spells(value) for name, value in (options or {}).items()}
+    settings = {**_DEFAULTS, **settings}
     # Java uses the last of two equal options, so the user's options come after ours.
     ours = f'"-Dlog4j2.configurationFile={LOGGING.as_uri()}"'
     settings[JAVA_OPTIONS] = f"{ours} {settings.get(JAVA_OPTIONS, '')}".strip()
-    for name, value in settings.items():
-        # Spark spells a bool in lower case.
-        builder = builder.config(name, str(value).lower() if isinstance(value, bool) else value)
-    with quiet_java():
+    with quiet_java(), _telling_when_java_ends():
+        if not _is_running():
+            settings = with_jars(settings, formats)
+        for name, value in settings.items():
+            builder = builder.config(name, value)
         session = builder.getOrCreate()
     _load_generator(session)
     return session
+
+
+def _as_spark_spells(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _is_running() -> bool:
+    from pyspark import SparkContext
+
+    return SparkContext._active_spark_context is not None
+
+
+@contextmanager
+def _telling_when_java_ends() -> Iterator[None]:
+    """Say in a sentence that Java ended while Spark was starting; it prints the reason itself.
+
+    Raises:
+        ExecutionError: it did.
+    """
+    from pyspark.errors import PySparkRuntimeError
+
+    try:
+        yield
+    except PySparkRuntimeError as error:
+        if error.getCondition() != "JAVA_GATEWAY_EXITED":
+            raise
+        raise ExecutionError(
+            "Java ended while Spark was starting; what it printed above says why\n\n"
+            "Correct the options of Spark: [pipeline] spark in a pipeline file, options of "
+            "tidegate.local_session(..), or spark-defaults.conf."
+        ) from None
+
+
+def _checked_formats(formats: object) -> tuple[str, ...]:
+    mend = 'Give e.g. formats=["kafka", "delta"].'
+    if isinstance(formats, str) or not isinstance(formats, Iterable):
+        raise ConfigError(f"formats is {formats!r:.80}, it must be a list\n\n{mend}")
+    names = tuple(formats)
+    for name in names:
+        if name not in PACKAGES:
+            known = f"These need a package: {', '.join(PACKAGES)}."
+            raise ConfigError(
+                f"formats: {name!r:.80} needs no package that Tidegate knows\n\n"
+                f"{suggestion(str(name), PACKAGES, otherwise=known)}"
+            )
+    return names
 
 
 def _check(cores: object, options: object) -> None:

@@ -1,0 +1,30 @@
+"""Which packages a pipeline needs, found without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tidegate.paths import scheme_of
+from tidegate.plan.pipeline import PipelineConfig, SinkConfig, SourceConfig
+from tidegate.spark.packages import PACKAGES
+
+
+def needed_packages(config: PipelineConfig) -> tuple[str, ...]:
+    """Return the keys of ``PACKAGES`` for the formats and the paths that a pipeline names."""
+    return tuple(dict.fromkeys(name for name in _named(config) if name in PACKAGES))
+
+
+def package_of(format: str, options: Mapping[str, str]) -> str:
+    """Return the name of the package of a format; for JDBC that of the driver of its ``url``."""
+    if format != "jdbc":
+        return format
+    url = next((value for name, value in options.items() if name.lower() == "url"), "")
+    return url.removeprefix("jdbc:").partition(":")[0]
+
+
+def _named(config: PipelineConfig) -> Iterator[str]:
+    sections: list[SourceConfig | SinkConfig] = [*config.sources.values(), *config.sinks.values()]
+    for section in sections:
+        yield package_of(section.format, section.options)
+        yield scheme_of(section.path or "") or ""
+    yield scheme_of(config.checkpoint) or ""
