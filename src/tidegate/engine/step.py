@@ -136,6 +136,10 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
     stopwatch.ends("merge")
     fault_point("after_merge", epoch)
 
+    # The shards follow from the rows, so an intent does not have them.
+    watermark = replace(watermark, watermark_us=intent.watermark_us)
+    live = replace(live, shards=io.store.put_shards(epoch, before, watermark.shards))
+
     after = Manifest(
         epoch=epoch,
         checkpoint_id=io.store.checkpoint_id,
@@ -147,8 +151,7 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
         clock_us=clock_us,
         machine_us=state.machine_us,
         gaps=state.gaps,
-        # The shards follow from the rows, so an intent has no need of them.
-        watermark=replace(watermark, watermark_us=intent.watermark_us),
+        watermark=watermark,
         bound_us=intent.bound_us,
         unshown=unshown,
         writer=io.store.writer,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from tidegate.errors import StateError
@@ -19,6 +19,9 @@ from tidegate.state.watermark import Shard, WatermarkState
 
 # The version of manifests, intents, ``plan.json`` and of the files that manifests name.
 MANIFEST_VERSION = 3
+
+# Shards that a manifest itself holds; more are in the table ``shards``.
+MOST_SHARDS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +69,8 @@ class Tables:
         log: the rows that ordered windows (state, count) carry over from one close to the next.
         duplicates: the keys of rows that have been seen; not used yet.
         quotas: the groups that are counted against a limit; not used yet.
-        shards: the shards of the watermark, where they are too many for the manifest; not used yet.
+        shards: the shards of the watermark, where they are too many for the manifest,
+            see ``tidegate.state.shards``.
     """
 
     windows: tuple[Segment, ...] = ()
@@ -162,8 +166,10 @@ class Manifest:
         return self.tables.segments
 
     def to_json(self) -> str:
-        """Return the text of the file."""
-        return json.dumps({"version": MANIFEST_VERSION, **asdict(self)}, indent=1)
+        """Return the text of the file, without the shards if there is a table of them."""
+        watermark = replace(self.watermark, shards={}) if self.tables.shards else self.watermark
+        data = asdict(replace(self, watermark=watermark))
+        return json.dumps({"version": MANIFEST_VERSION, **data}, indent=1)
 
     @staticmethod
     def from_json(text: str, *, path: str) -> Manifest:

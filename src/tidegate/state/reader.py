@@ -20,6 +20,7 @@ from tidegate.state.files import LocalFiles
 from tidegate.state.manifest import Manifest, Segment
 from tidegate.state.manifest_log import ManifestLog, reason
 from tidegate.state.plan_file import NAME, PlanFile
+from tidegate.state.shards import with_shards
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +44,14 @@ class StateReader:
             StateError: there is none, or it cannot be read.
         """
         if epoch is not None:
-            return self._log.read(epoch)
+            return with_shards(self._files, self._log.read(epoch))
         newest = self._log.newest()
         if newest is None:
             raise StateError(
                 f"{self.checkpoint} holds no state: there is no {self._root}/manifests\n\nGive the "
                 "checkpoint folder of a query that has run a batch."
             )
-        return newest
+        return with_shards(self._files, newest)
 
     def plan(self) -> PlanFile:
         """Return what the columns of the state mean.

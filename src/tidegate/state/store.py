@@ -13,7 +13,7 @@ change nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException
@@ -30,6 +30,7 @@ from tidegate.state.manifest import Manifest, Segment, StateFile, Writer
 from tidegate.state.manifest_log import ManifestLog, manifest_name, reason
 from tidegate.state.plan_file import NAME as PLAN
 from tidegate.state.plan_file import PlanFile
+from tidegate.state.shards import ShardTable, with_shards
 from tidegate.state.writers import (
     Claim,
     check_claim,
@@ -42,6 +43,8 @@ from tidegate.state.writers import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+    from tidegate.state.watermark import Shard
 
 _WRITE_OPTIONS = {
     # A manifest says which segments exist, so no marker file is needed.
@@ -99,7 +102,8 @@ class StateStore:
         Raises:
             StateError: it cannot be read.
         """
-        return self._log.newest()
+        newest = self._log.newest()
+        return None if newest is None else with_shards(self.files, newest)
 
     @property
     def is_claimed(self) -> bool:
@@ -230,12 +234,7 @@ class StateStore:
 
         If no manifest names it, it is deleted after the next commit.
         """
-        name = segment_name(epoch, self.writer, what)
-        attempts = 1
-        while name in self._written:
-            attempts += 1
-            name = segment_name(epoch, self.writer, f"{what}{attempts}")
-        self._written[name] = None
+        name = self._new_segment(epoch, what)
         folder = f"{SEGMENTS}/{name}"
         write_new_folder(
             rows,
@@ -250,6 +249,20 @@ class StateStore:
             raise self._unwritable(error, "the batch is not committed") from error
         entries.sort(key=lambda entry: entry.name)
         return name, tuple(StateFile(name=each.name, bytes=each.bytes) for each in entries)
+
+    def put_shards(
+        self, epoch: int, before: Manifest, shards: Mapping[str, Shard]
+    ) -> tuple[Segment, ...]:
+        """Write what has changed of the shards of the watermark; return their table.
+
+        Raises:
+            StateError: it cannot be written.
+        """
+        try:
+            table = ShardTable(self.files, lambda: self._new_segment(epoch, "shards"))
+            return table.after(before, shards)
+        except OSError as error:
+            raise self._unwritable(error, "the batch is not committed") from error
 
     def read_segments(self, segments: Sequence[Segment], schema: StructType) -> DataFrame:
         """Return the rows of segments as one DataFrame with the given schema.
@@ -290,6 +303,16 @@ class StateStore:
             if self.is_claimed:
                 self.check_claim()  # A newer process may have deleted the file.
             raise damage.error(self.checkpoint)
+
+    def _new_segment(self, epoch: int, what: str) -> str:
+        """Return a name for a segment; if no manifest names it, it is deleted after a commit."""
+        name = segment_name(epoch, self.writer, what)
+        attempts = 1
+        while name in self._written:
+            attempts += 1
+            name = segment_name(epoch, self.writer, f"{what}{attempts}")
+        self._written[name] = None
+        return name
 
     def _put_plan(self, manifest: Manifest) -> None:
         """Write ``plan.json`` with the first manifest; it is never changed."""

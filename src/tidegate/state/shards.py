@@ -1,0 +1,172 @@
+"""The table of shards: those of the watermark, where they are too many for the manifest.
+
+A manifest itself holds a few dozen shards. More of them are in JSON files that it names: the
+first file has all shards, each later one those that a step has changed. Small files are merged when
+there are many of them, and all shards are written again when what has changed since is half of
+them. So a step writes about as much as it changes, and a start reads at most twice the shards.
+
+    segments/7-3f9a1c02-shards/shards.json
+
+    {"version": 3, "shards": [
+    ["0d5ee8e6d7194048", 1767225605000000, 1767225610000000, "berlin"],
+    ["c397fc1281709d1e"]]}
+
+An entry has the shard's id, its greatest event time, the clock of its last row (microseconds), and
+its name, which is null for NULL; only the id, if the shard has been forgotten.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from tidegate.errors import StateError
+from tidegate.state.damage import FOLDER as SEGMENTS
+from tidegate.state.files import Files
+from tidegate.state.manifest import (
+    MANIFEST_VERSION,
+    MOST_SHARDS,
+    Manifest,
+    Segment,
+    StateFile,
+    check_version,
+    reading,
+)
+from tidegate.state.manifest_log import reason
+from tidegate.state.watermark import Shard
+
+# None is a shard that has been forgotten.
+Changes: TypeAlias = Mapping[str, Shard | None]
+
+_FILE = "shards.json"
+
+# With more files than this, all but the first are merged.
+_MOST_FILES = 8
+
+# All shards are written again when this share of them has changed.
+_REWRITTEN = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class ShardTable:
+    """Writes the table of a step.
+
+    Attributes:
+        files: the checkpoint.
+        new_name: gives a name for a segment that is not in use.
+    """
+
+    files: Files
+    new_name: Callable[[], str]
+
+    def after(self, before: Manifest, shards: Mapping[str, Shard]) -> tuple[Segment, ...]:
+        """Return the table after a step; empty where the manifest holds the shards.
+
+        Args:
+            before: the state before the step.
+            shards: all shards after it.
+
+        Raises:
+            OSError: a file cannot be written.
+            StateError: one cannot be read.
+        """
+        table = before.tables.shards
+        if len(shards) <= MOST_SHARDS:
+            return ()
+        changes = _changes(before.watermark.shards, shards)
+        if table and not changes:
+            return table
+        changed = sum(segment.rows for segment in table[1:]) + len(changes)
+        if not table or changed > _REWRITTEN * len(shards):
+            return (self._write(shards),)
+        if len(table) < _MOST_FILES:
+            return (*table, self._write(changes))
+        ids = {id for segment in table[1:] for id in _read(self.files, segment)} | changes.keys()
+        return (table[0], self._write({id: shards.get(id) for id in sorted(ids)}))
+
+    def _write(self, shards: Changes) -> Segment:
+        name = self.new_name()
+        text = _to_json(shards)
+        self.files.make_folder(f"{SEGMENTS}/{name}")
+        self.files.put_if_absent(f"{SEGMENTS}/{name}/{_FILE}", text)
+        times = [shard.event_time_us for shard in shards.values() if shard is not None]
+        return Segment(
+            name=name,
+            first_us=min(times, default=0),
+            last_us=max(times, default=0),
+            rows=len(shards),
+            files=(StateFile(name=_FILE, bytes=len(text.encode())),),
+        )
+
+
+def with_shards(files: Files, manifest: Manifest) -> Manifest:
+    """Return a manifest with the shards of its table.
+
+    Raises:
+        StateError: a file is missing or damaged.
+    """
+    table = manifest.tables.shards
+    if not table:
+        return manifest
+    shards = _merged(_read(files, segment) for segment in table)
+    return replace(manifest, watermark=replace(manifest.watermark, shards=shards))
+
+
+def _changes(before: Mapping[str, Shard], now: Mapping[str, Shard]) -> dict[str, Shard | None]:
+    # Most shards are the very same objects, which is quicker to see than that they are equal.
+    changed: dict[str, Shard | None] = {
+        id: shard
+        for id, shard in now.items()
+        if before.get(id) is not shard and before.get(id) != shard
+    }
+    return changed | dict.fromkeys(before.keys() - now.keys())
+
+
+def _merged(files: Iterable[Changes]) -> dict[str, Shard]:
+    shards: dict[str, Shard | None] = {}
+    for changes in files:
+        shards |= changes
+    return {id: shard for id, shard in shards.items() if shard is not None}
+
+
+def _to_json(shards: Changes) -> str:
+    entries = ",\n".join(json.dumps(_entry(id, shard)) for id, shard in shards.items())
+    return f'{{"version": {MANIFEST_VERSION}, "shards": [\n{entries}]}}\n'
+
+
+def _entry(id: str, shard: Shard | None) -> list[object]:
+    return [id] if shard is None else [id, shard.event_time_us, shard.clock_us, shard.name]
+
+
+def _read(files: Files, segment: Segment) -> Changes:
+    (file,) = segment.files
+    name = f"{SEGMENTS}/{segment.name}/{file.name}"
+    path = files.where(name)
+    try:
+        text = files.read(name)
+    except OSError as error:
+        raise _damaged(path, f"cannot be read: {reason(error)}") from error
+    found = len(text.encode())
+    if found != file.bytes:
+        raise _damaged(path, f"has {found:,} bytes instead of {file.bytes:,}")
+    with reading(path, "list of shards"):
+        data = json.loads(text)
+        check_version(data["version"], path)
+        return {entry[0]: _shard(entry[1:]) for entry in data["shards"]}
+
+
+def _shard(facts: Sequence[Any]) -> Shard | None:
+    if not facts:
+        return None
+    event_time_us, clock_us, name = facts
+    return Shard(event_time_us=event_time_us, clock_us=clock_us, name=name)
+
+
+def _damaged(path: str, what: str) -> StateError:
+    return StateError(
+        f"{path} {what}\n\nIt holds shards of the watermark, without which rows would be late "
+        "that are not. Put the file back, or restore the whole checkpoint from one copy, or start "
+        "with a new checkpoint."
+    )
