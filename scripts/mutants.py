@@ -64,16 +64,16 @@ MUTANTS = (
     ),
     Mutant(
         name="the allowed lateness is ignored",
-        file="engine/step.py",
-        old="watermark.watermark_us - job.plan.watermark.lateness_us)",
-        new="watermark.watermark_us)",
+        file="engine/advance.py",
+        old="latest(state.bound_us, watermark_us - job.plan.watermark.lateness_us)",
+        new="latest(state.bound_us, watermark_us)",
         tests=cases("lateness"),
     ),
     Mutant(
         name="the lateness is a microsecond short",
-        file="engine/step.py",
-        old="watermark.watermark_us - job.plan.watermark.lateness_us)",
-        new="watermark.watermark_us - job.plan.watermark.lateness_us + 1)",
+        file="engine/advance.py",
+        old="latest(state.bound_us, watermark_us - job.plan.watermark.lateness_us)",
+        new="latest(state.bound_us, watermark_us - job.plan.watermark.lateness_us + 1)",
         tests=cases("lateness or tumbling or session"),
     ),
     Mutant(
@@ -208,8 +208,8 @@ MUTANTS = (
     Mutant(
         name="a drain leaves the watermark where it was",
         file="engine/step.py",
-        old="        watermark = _past_everything(watermark, seen.tables, job)",
-        new="        _past_everything(watermark, seen.tables, job)",
+        old="        watermark_us = past_everything(watermark_us, seen.tables, job)",
+        new="        past_everything(watermark_us, seen.tables, job)",
         tests=cases("tumbling"),
     ),
     Mutant(

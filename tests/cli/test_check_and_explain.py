@@ -2,6 +2,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -242,3 +243,53 @@ def test_check_and_explain_answer_in_under_a_second_and_leave_spark_alone(comman
     times = [(seconds(code), seconds(libraries)) for _ in range(5)]
     allowed = max(1, 4 * min(alone for _, alone in times))
     assert min(whole for whole, _ in times) < allowed
+
+
+def union(pipeline, *, name="both", schema="v INT, ts TIMESTAMP"):
+    more = f'''\
+[sources.more]
+format = "json"
+path = "in"
+schema = "{schema}"
+
+[transforms.counts]
+sources = ["s", "more"]
+'''
+    file = pipeline("[transforms.counts]\n", more)
+    text = Path(file).read_text()
+    Path(file).write_text(text.replace("FROM s ", f"FROM {name} "))
+    return file
+
+
+def test_a_transform_may_read_several_sources_as_one(pipeline):
+    result = tidegate("explain", union(pipeline))
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "shard         source, by the source's metadata" in result.stdout
+    assert "columns       ts TIMESTAMP, v INT" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "schema", "what", "mend"),
+    [
+        (
+            "s",
+            "v INT, ts TIMESTAMP",
+            'sources = ["s", "more"]: FROM does not name the stream that they are read as',
+            "Write any name in FROM that is not one of a source or table, e.g. FROM events.",
+        ),
+        (
+            "both",
+            "v BIGINT, ts TIMESTAMP",
+            'sources = ["s", "more"]: their columns differ: v is INT in s and BIGINT in more',
+            "Only sources with the same columns can be read as one stream.",
+        ),
+    ],
+    ids=["the name of a source", "another type"],
+)
+def test_sources_that_cannot_be_read_as_one_are_told_at_their_line(
+    pipeline, name, schema, what, mend
+):
+    result = tidegate("check", union(pipeline, name=name, schema=schema))
+    assert result.exit_code == 1
+    assert f"pipeline.toml, line 15: transforms.counts: {what}" in result.stderr
+    assert mend in result.stderr

@@ -218,3 +218,35 @@ def test_a_statement_can_be_in_a_file_of_its_own(tmp_path):
     assert transform.sql == "SELECT 1"
     assert transform.origin == "delays.sql"
     assert transform.sql_offset is None
+
+
+UNION = """\
+[sources.more]
+format = "json"
+path = "more"
+schema = "origin STRING, scheduled TIMESTAMP"
+
+[transforms.delays]
+sources = ["flights", "more"]
+"""
+
+
+def test_several_sources_are_read_as_one_stream():
+    config = parse_config(RIGHT.replace("[transforms.delays]\n", UNION), FILE)
+    assert config.transforms["delays"].sources == ("flights", "more")
+
+
+@pytest.mark.parametrize(
+    ("sources", "what", "mend"),
+    [
+        ('["flights", "mor"]', 'sources names "mor": there is no source mor', "Did you mean more?"),
+        ('["flights", "airlines"]', "there is no source airlines", "sources"),
+        ('["flights"]', "sources must name two sources or more, each once", "name it in FROM"),
+        ('["more", "more"]', "sources must name two sources or more, each once", "name it in FROM"),
+    ],
+)
+def test_sources_that_cannot_be_read_as_one_stream_are_told(sources, what, mend):
+    text = RIGHT.replace("[transforms.delays]\n", UNION).replace('["flights", "more"]', sources)
+    message = refusal(text)
+    assert what in message
+    assert mend in message

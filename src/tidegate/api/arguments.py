@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tidegate.api.unions import united
 from tidegate.config import read_settings
 from tidegate.connectors.sinks import FOLDER_SINKS, SINK_MEND, CallbackSink, Sink, as_sink
 from tidegate.errors import ConfigError
@@ -134,7 +135,10 @@ def tables_of(value: Mapping[str, object], known: Iterable[str]) -> dict[str, Da
         if name not in names:
             mend = suggestion(name, names, otherwise=f"The statement reads {listed(names)}.")
             raise ConfigError(f"the statement does not read {name}\n\n{mend}")
-    return {name: frame(name, each) for name, each in value.items()}
+    return {
+        name: united(name, tables(each, name)) if isinstance(each, Mapping) else frame(name, each)
+        for name, each in value.items()
+    }
 
 
 def frame(name: str, value: object) -> DataFrame:
@@ -257,6 +261,8 @@ def _by_name(value: object, name: str) -> Mapping[str, Any]:
 def _stream(name: str, value: object) -> DataFrame | str:
     if isinstance(value, str):
         return value
+    if isinstance(value, Mapping):
+        return united(name, {key: frame(key, each) for key, each in _by_name(value, name).items()})
     if value is not None:
         from pyspark.sql import DataFrame
 

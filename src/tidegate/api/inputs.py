@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tidegate.api.arguments import each_once
+from tidegate.api.unions import columns_of
 from tidegate.errors import ConfigError
-from tidegate.plan.columns import MALFORMED
+from tidegate.plan.columns import MALFORMED, SOURCE
 from tidegate.plan.schema import parse_schema
 from tidegate.plan.statement import Column, Relation
 
@@ -47,7 +48,12 @@ class Given:
         """
         return [
             *(
-                Relation(name=n, columns=_columns(n, v), malformed=_marks_malformed(v))
+                Relation(
+                    name=n,
+                    columns=_columns(n, v),
+                    malformed=_has_column(v, MALFORMED),
+                    united=_has_column(v, SOURCE),
+                )
                 for n, v in self.streams.items()
             ),
             *(
@@ -104,17 +110,13 @@ def frame_of_ddl(spark: SparkSession, name: str, ddl: str) -> DataFrame:
         ) from None
 
 
-def _marks_malformed(value: DataFrame | str) -> bool:
-    return not isinstance(value, str) and MALFORMED in value.columns
+def _has_column(value: DataFrame | str, name: str) -> bool:
+    return not isinstance(value, str) and name in value.columns
 
 
 def _columns(name: str, value: DataFrame | str) -> tuple[Column, ...]:
     if not isinstance(value, str):
-        return tuple(
-            Column(name=field.name, type=field.dataType.simpleString().upper())
-            for field in value.schema.fields
-            if field.name != MALFORMED
-        )
+        return columns_of(value)
     try:
         return parse_schema(value)
     except ValueError as error:

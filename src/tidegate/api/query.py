@@ -27,6 +27,7 @@ from tidegate.api.targets import (
     refuse_nested,
     tell_result_key,
 )
+from tidegate.api.unions import without_source
 from tidegate.compile import Compiled, compile_statement
 from tidegate.connectors.sinks import SinkLike
 from tidegate.engine.batches import Launch, OnBatch
@@ -59,11 +60,11 @@ def sql(  # noqa: PLR0913 - the public call; all but the statement are options b
     text: str,
     *,
     settings: Settings | Mapping[str, object] | None = None,
-    streams: Mapping[str, DataFrame | str] | None = None,
+    streams: Mapping[str, DataFrame | str | Mapping[str, DataFrame]] | None = None,
     tables: Mapping[str, DataFrame] | None = None,
     spark: SparkSession | None = None,
     origin: str = "query",
-    **named: DataFrame | str,
+    **named: DataFrame | str | Mapping[str, DataFrame],
 ) -> Query:
     """Return the query of a statement.
 
@@ -71,7 +72,8 @@ def sql(  # noqa: PLR0913 - the public call; all but the statement are options b
         text: the statement.
         settings: settings of a transform, e.g. ``{"watermark_lag": "5s"}``.
         streams: streaming DataFrames by their name in the statement; a DDL schema (text) is enough
-            for ``explain``, ``batch`` and a stepper.
+            for ``explain``, ``batch`` and a stepper. Several DataFrames of the same columns, by
+            names of their own (a dict), are read as one stream, and each has its own watermark.
         tables: static DataFrames to join.
         spark: the session, needed when no DataFrame is given.
         origin: the name of the statement in messages.
@@ -307,6 +309,8 @@ class Query:
                 "batch() has no processing time: the rows of a table have no arrival\n\nGive the "
                 'query an event time: event_time_field = "..", or ON in the statement.'
             )
+        if self.physical.prepare.source.united:
+            given[name] = without_source(given[name])
         if frames:
             self.check_types(given)
         query = self._typed(given)

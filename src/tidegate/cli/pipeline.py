@@ -104,9 +104,12 @@ def _start(
 ) -> Run:
     used = plan_transform(config, transform).compiled.bound
     policy = transform.settings.error_policy
-    names = [relation.name for relation in (used.source, *used.tables)]
-    stream, *others = (_open(spark, config, name, policy) for name in names)
-    tables = dict(zip(names[1:], others, strict=True))
+    stream: DataFrame | dict[str, DataFrame]
+    if used.source.united:
+        stream = {name: _open(spark, config, name, policy) for name in transform.sources}
+    else:
+        stream = _open(spark, config, used.source.name, policy)
+    tables = {table.name: _open(spark, config, table.name, policy) for table in used.tables}
     try:
         query = sql(
             transform.sql,

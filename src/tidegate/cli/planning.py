@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Iterable, Iterator
@@ -21,6 +22,7 @@ from tidegate.plan.pipeline import PipelineConfig, SourceConfig, TransformConfig
 from tidegate.plan.schema import parse_schema
 from tidegate.plan.settings import Settings
 from tidegate.plan.statement import Relation
+from tidegate.plan.unions import difference
 from tidegate.planner.rules import runnable
 from tidegate.planner.warnings import warnings
 
@@ -109,17 +111,12 @@ def plan_transform(config: PipelineConfig, transform: TransformConfig) -> Planne
     Raises:
         TidegateError: the transform is wrong; the message has the place in the pipeline file.
     """
-    policy = transform.settings.error_policy
-    relations = [
-        # The frames of such a source have a hidden column, which needs the names of the others.
-        replace(source.relation, malformed=True)
-        if source.streaming and source.schema is not None and tells_malformed(source, policy)
-        else source.relation
-        for source in config.sources.values()
-    ]
     try:
         compiled = compile_statement(
-            transform.sql, relations, transform.settings, origin=transform.origin
+            transform.sql,
+            partial(_relations, config, transform),
+            transform.settings,
+            origin=transform.origin,
         )
     except TidegateError as error:
         raise in_file(error, config, transform) from None
@@ -128,6 +125,46 @@ def plan_transform(config: PipelineConfig, transform: TransformConfig) -> Planne
         compiled=compiled.with_routes(transform.side_output.routes),
         targets=tuple(targets_of(config, transform)),
     )
+
+
+def _relations(
+    config: PipelineConfig, transform: TransformConfig, names: list[str]
+) -> list[Relation]:
+    """Return what the statement of a transform, which reads ``names``, may read.
+
+    Raises:
+        ConfigError: its ``sources`` cannot be read as one stream.
+    """
+    policy = transform.settings.error_policy
+    relations = {
+        # The frames of such a source have a hidden column, which needs the names of the others.
+        name: replace(source.relation, malformed=True)
+        if source.streaming and source.schema is not None and tells_malformed(source, policy)
+        else source.relation
+        for name, source in config.sources.items()
+    }
+    if not transform.sources:
+        return list(relations.values())
+    listed = json.dumps(transform.sources)
+    known = {name.lower() for name in relations}
+    union = next((name for name in names if name.lower() not in known), None)
+    if union is None:
+        raise ConfigError(
+            f"sources = {listed}: FROM does not name the stream that they are read as\n\n"
+            "Write any name in FROM that is not one of a source or table, e.g. FROM events."
+        )
+    united = {name: relations[name] for name in transform.sources}
+    columns = {name: relation.columns for name, relation in united.items()}
+    differs = difference(columns)
+    if differs is not None:
+        raise ConfigError(
+            f"sources = {listed}: their columns differ: {differs}\n\n"
+            "Only sources with the same columns can be read as one stream."
+        )
+    first = next((each for each in columns.values() if each is not None), None)
+    malformed = any(relation.malformed for relation in united.values())
+    stream = Relation(name=union, columns=first, malformed=malformed, united=True)
+    return [*relations.values(), stream]
 
 
 def in_file(

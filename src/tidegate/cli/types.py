@@ -52,7 +52,7 @@ def wrong_types(plans: Sequence[Planned], file: Path | None) -> Iterator[Tidegat
     )
     for planned in plans:
         relations = planned.compiled.physical.prepare.relations
-        frames = {each.name: _frame(spark, each, config) for each in relations}
+        frames = {each.name: _frame(spark, each, planned, config) for each in relations}
         found = refusal(planned.compiled, frames, spark)
         if found is not None:
             yield (
@@ -81,7 +81,9 @@ def _nested_results(
         )
 
 
-def _frame(spark: SparkSession, relation: Relation, config: PipelineConfig | None) -> DataFrame:
+def _frame(
+    spark: SparkSession, relation: Relation, planned: Planned, config: PipelineConfig | None
+) -> DataFrame:
     """A frame with the columns of a stream or table; its rows are never read."""
     if relation.columns is not None:
         ddl = ", ".join(f"{in_backticks(each.name)} {each.type}" for each in relation.columns)
@@ -93,7 +95,8 @@ def _frame(spark: SparkSession, relation: Relation, config: PipelineConfig | Non
             f"--spark checks types, but the columns of {relation.name} are not known: "
             f'add --schema {relation.name}="ts TIMESTAMP, ..".'
         )
-    source = config.sources[relation.name]
+    name = config.transforms[planned.name].sources[0] if relation.united else relation.name
+    source = config.sources[name]
     try:
         return read_stream(spark, source) if source.streaming else read_table(spark, source)
     except ConfigError as error:

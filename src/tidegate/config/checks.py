@@ -101,6 +101,26 @@ def _path_problem(path: tuple[str, str], file_format: str) -> Problem:
     )
 
 
+def _union_problems(
+    path: tuple[str, ...], transform: TransformSection, sections: PipelineFile
+) -> Iterable[Problem]:
+    if transform.sources is None:
+        return
+    for source in transform.sources:
+        if source not in sections.sources:
+            yield Problem(
+                path=path,
+                what=f'sources names "{source}": there is no source {source}',
+                mend=nearest_of(source, sections.sources, "sources"),
+            )
+    if len(set(transform.sources)) < max(2, len(transform.sources)):
+        yield Problem(
+            path=path,
+            what="sources must name two sources or more, each once",
+            mend="To read a single source, leave sources out and name it in FROM.",
+        )
+
+
 def _transform_problems(
     name: str, transform: TransformSection, sections: PipelineFile
 ) -> Iterable[Problem]:
@@ -113,6 +133,7 @@ def _transform_problems(
             what="sql and sql_file are both given" if both else "sql is missing",
             mend="Give the statement as sql, or the file that contains it as sql_file.",
         )
+    yield from _union_problems((*path, "sources"), transform, sections)
     for kind, sink in transform.side_output.sinks().items():
         if sink != METRICS_ONLY and sink not in sections.sinks:
             yield Problem(

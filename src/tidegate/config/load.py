@@ -185,6 +185,7 @@ def _transform(name: str, section: TransformSection, text: str, file: Path) -> T
         sql_offset=offset,
         settings=to_settings(section),
         side_output=side_output,
+        sources=tuple(section.sources or ()),
     )
 
 

@@ -184,6 +184,8 @@ class TransformSection(SettingsSection):
     """sql is the statement; long ones go between triple quotes."""
     sql_file: Text | None = None
     """sql_file is the file with the statement, e.g. "delays.sql"."""
+    sources: list[Text] | None = None
+    """sources are sources of the same columns that are read as one stream, e.g. ["web", "app"]."""
     side_output: SideOutputSection = SideOutputSection()
     """side_output is a table, e.g. late.sink = "late_rows"."""
 

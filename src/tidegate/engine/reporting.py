@@ -44,7 +44,7 @@ def report_of(after: Manifest, counts: Counts, job: Job, stopwatch: Stopwatch) -
         job: what runs.
         stopwatch: started with the step.
     """
-    segments = after.tables.segments
+    segments = after.tables.of_rows
     return BatchReport(
         **{name: getattr(counts, name) for name in counts.__slots__},
         batch_id=after.batch_id,
@@ -53,7 +53,7 @@ def report_of(after: Manifest, counts: Counts, job: Job, stopwatch: Stopwatch) -
         watermark_us=after.watermark.watermark_us,
         open_windows=job.operator.open_windows(after),
         state_rows=sum(segment.rows for segment in segments),
-        state_bytes=sum(segment.bytes for segment in segments),
+        state_bytes=sum(segment.bytes for segment in after.segments),
         segments=len(segments),
         open_from_us=min((segment.first_us for segment in segments), default=None),
         phases_ms=stopwatch.phases(),

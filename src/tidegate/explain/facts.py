@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TypeAlias, assert_never
 
+from tidegate.plan.columns import SOURCE
 from tidegate.plan.logical import Authority, WatermarkSpec
 from tidegate.plan.settings import TimeMode
 from tidegate.plan.windows import (
@@ -111,7 +112,8 @@ def _shard(spec: WatermarkSpec) -> str:
         return "none"
     expiry_us = spec.shard_expiry_us
     gone = "" if expiry_us is None else f"; forgotten after {format_duration(expiry_us)} of silence"
-    return f"{spec.shard.strip()}, {_decider(spec.shard_authority, 'shard')}{gone}"
+    shard = spec.shard.strip().replace(SOURCE, "source")
+    return f"{shard}, {_decider(spec.shard_authority, 'shard')}{gone}"
 
 
 def _decider(authority: Authority, setting: str) -> str:

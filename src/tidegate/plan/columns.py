@@ -7,6 +7,12 @@ The functions at the end make numbered names (``_k0``, ``_k1`` ..).
 # A source's row: STRING, the text of a record that could not be read whole, else NULL.
 MALFORMED = "_tidegate_malformed"
 
+# A row of a stream that unites several: STRING, the name of the one it is from.
+SOURCE = "_tidegate_source"
+
+# Columns of a source's row that statements do not see.
+HIDDEN = (MALFORMED, SOURCE)
+
 # A prepared row (``engine/rows/prepare.py``).
 TIME = "_t"  # BIGINT, its event time in microseconds; NULL if it has none
 OWN_TIME = "_own_t"  # BIGINT, its own event time, if TIME can be a fallback

@@ -78,6 +78,7 @@ class TransformConfig:
 
     ``origin`` names the statement in messages. ``sql_offset`` is where the statement starts in the
     text of the pipeline file, None if it has a file of its own or is written with escapes.
+    ``sources`` are those that are read as one stream, if there are several.
     """
 
     name: str
@@ -86,6 +87,7 @@ class TransformConfig:
     sql_offset: int | None
     settings: Settings
     side_output: SideOutputConfig
+    sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -69,6 +69,11 @@ class Prepare:
         return self.source.malformed and not self.from_clause.has_queries
 
     @property
+    def has_hidden(self) -> bool:
+        """Whether rows of the source have hidden columns."""
+        return self.source.malformed or self.source.united
+
+    @property
     def derives(self) -> bool:
         """Whether FROM does more than name the stream."""
         return bool(self.tables) or not self.from_clause.is_only(self.source.name)

@@ -161,12 +161,14 @@ class Relation:
         columns: its columns; None if they are not known yet.
         malformed: whether its rows have the hidden column ``MALFORMED``, which is not in
             ``columns``.
+        united: whether it unites several streams; its rows then have the hidden column ``SOURCE``.
     """
 
     name: str
     columns: tuple[Column, ...] | None
     streaming: bool = True
     malformed: bool = False
+    united: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

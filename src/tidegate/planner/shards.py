@@ -1,12 +1,15 @@
 """What divides a stream into shards, each with a watermark of its own.
 
 The setting ``shard`` is an expression over FROM. Where it is not set, a source of Kafka records has
-a shard for each partition, whose records are in order; any other stream is one shard.
+a shard for each partition, whose records are in order; any other stream is one shard. If a stream
+unites several, each of them has shards of its own.
 """
 
 from __future__ import annotations
 
+from tidegate.errors import ConfigError
 from tidegate.names import quoted
+from tidegate.plan.columns import SOURCE
 from tidegate.plan.logical import Authority
 from tidegate.plan.settings import Settings, TimeMode
 from tidegate.plan.statement import BoundQuery, Column
@@ -23,9 +26,28 @@ def resolve_shard(
     """Return the shard of a row as Spark SQL over FROM, None if the stream is one shard, and why.
 
     In processing time the clock is the watermark, so there are no shards.
+
+    Raises:
+        ConfigError: FROM hides from which of several united streams a row is.
     """
     if mode is TimeMode.PROCESSING:
         return None, Authority.DEFAULT
+    shard, authority = _within_source(bound, settings)
+    if not bound.source.united:
+        return shard, authority
+    name = bound.source.name
+    if bound.statement.from_clause.has_queries:
+        raise ConfigError(
+            f"stream {name} unites several, and a WITH clause or a subquery hides which of them a "
+            f"row is from\n\nName the stream itself: FROM {name}."
+        )
+    if shard is None:
+        return SOURCE, Authority.METADATA
+    return f"named_struct('source', {SOURCE}, 'shard', {shard})", authority
+
+
+def _within_source(bound: BoundQuery, settings: Settings) -> tuple[str | None, Authority]:
+    """Return what divides the rows of one source."""
     if settings.shard is not None:
         # What follows must not become part of a comment.
         return settings.shard.strip() + ("\n" if "--" in settings.shard else ""), Authority.SETTING

@@ -84,6 +84,11 @@ class Tables:
         """The segments of all tables."""
         return (*self.windows, *self.log, *self.duplicates, *self.quotas, *self.shards)
 
+    @property
+    def of_rows(self) -> tuple[Segment, ...]:
+        """The segments of all tables whose rows come from rows of the stream."""
+        return replace(self, shards=()).segments
+
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Tables:
         """Read the tables of a manifest."""

@@ -101,8 +101,8 @@ def prepare(
     if keep_rows:
         columns.append(f"struct({_original_row(stage)}) AS {ROW}")
     views = {name: f"_tidegate_{uuid4().hex}" for name in sources}
-    # A subquery in FROM must not see the hidden column.
-    hides = stage.source.malformed and not stage.tells_malformed
+    # A subquery in FROM must not see the hidden columns.
+    hides = stage.has_hidden and stage.from_clause.has_queries
     kept = {stage.source.name: _own_columns(stage, "")} if hides else {}
     named = ", ".join(
         f"{in_backticks(name)} AS (SELECT {kept.get(name, '*')} FROM {view})"
@@ -124,15 +124,15 @@ def prepare(
 
 
 def _original_row(stage: Prepare) -> str:
-    """The columns of the stream's row, without the hidden one."""
-    if not stage.tells_malformed:
+    """The columns of the stream's row, without the hidden ones."""
+    if not stage.has_hidden or stage.from_clause.has_queries:
         return stage.original_row
     return _own_columns(stage, stage.original_row.removesuffix("*"))
 
 
 def _own_columns(stage: Prepare, prefix: str) -> str:
     columns = stage.source.columns
-    assert columns is not None, "a stream with the hidden column is a DataFrame"
+    assert columns is not None, "a stream with hidden columns is a DataFrame"
     return ", ".join(f"{prefix}{quoted(column.name)}" for column in columns)
 
 

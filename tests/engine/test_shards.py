@@ -1,0 +1,214 @@
+"""Shards of a query: what is observed of them, streams that are read as one, the side output."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tidegate
+from tidegate.api.unions import united
+from tidegate.cases.stepper import CaseStepper
+from tidegate.connectors.sinks import MemorySink
+from tidegate.engine.rows.shards import read_sketch
+from tidegate.errors import ConfigError
+from tidegate.state.reader import StateReader
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+START = datetime(2026, 1, 1, 10, tzinfo=UTC)
+CLOCK_US = 4_000_000_000_000_000
+SCHEMA = "ts TIMESTAMP, shard STRING"
+SQL = "SELECT count(*) AS n FROM r GROUP BY tumblingwindow('ss', 10)"
+
+
+def micros(second: float) -> int:
+    return int((START.timestamp() + second) * 1_000_000)
+
+
+def stepper_of(spark: SparkSession, path: Path, **settings: str) -> CaseStepper:
+    given = {"event_time_field": "ts", "shard": "shard", **settings}
+    query = tidegate.sql(SQL, streams={"r": SCHEMA}, settings=given, spark=spark)
+    return CaseStepper(query, checkpoint=str(path), partitions=2)
+
+
+def frame(spark: SparkSession, *rows: tuple[datetime | float, str | None]) -> DataFrame:
+    timed = [
+        (t if isinstance(t, datetime) else START + timedelta(seconds=t), shard) for t, shard in rows
+    ]
+    return spark.createDataFrame(timed, SCHEMA)
+
+
+def jobs_of(spark: SparkSession, stepper: CaseStepper, rows: DataFrame) -> int:
+    """Run a batch; return how many jobs it had."""
+    tracker = spark.sparkContext.statusTracker()
+    before = set(tracker.getJobIdsForGroup())
+    stepper.batch(rows, CLOCK_US)
+    return len(set(tracker.getJobIdsForGroup()) - before)
+
+
+def test_only_a_batch_with_a_new_shard_reads_its_rows_twice(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    many = [(n / 100, str(n)) for n in range(300)]
+    with_shards = stepper_of(spark, tmp_path / "with")
+    new = jobs_of(spark, with_shards, frame(spark, *many))
+    known = jobs_of(spark, with_shards, frame(spark, *many[:10]))
+    without = stepper_of(spark, tmp_path / "without", shard="NULL")
+    jobs_of(spark, without, frame(spark, *many))
+    assert known == jobs_of(spark, without, frame(spark, *many[:10]))
+    assert new > known
+    state = StateReader(tmp_path / "with").manifest()
+    shards = {each.name: each.event_time_us for each in state.watermark.shards.values()}
+    assert shards == {shard: micros(second) for second, shard in many}
+    # The first batch has written all of them, the second one ten.
+    assert [segment.rows for segment in state.tables.shards] == [300, 10]
+
+
+def test_times_beyond_the_integers_of_a_double_are_exact(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    odd = datetime(1500, 1, 1, 0, 0, 0, 1, tzinfo=UTC)
+    stepper = stepper_of(spark, tmp_path)
+    stepper.batch(frame(spark, (odd, "a")), CLOCK_US)
+    later = odd + timedelta(microseconds=2)
+    outcome = stepper.batch(frame(spark, (odd, "a"), (later, "a")), CLOCK_US)
+    assert outcome.report.watermark_us == round(
+        (later - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(microseconds=1)
+    )
+
+
+def test_a_sketch_that_had_no_room_is_not_read(spark: SparkSession) -> None:
+    def sketch(shards: int, bits: int) -> bytes:
+        rows = spark.range(shards).selectExpr(
+            f"tuple_sketch_agg_double(xxhash64(id), CAST(id AS DOUBLE), {bits}, 'max') AS s"
+        )
+        (row,) = rows.collect()
+        return row["s"]
+
+    assert read_sketch(sketch(0, 4)) == {}
+    assert list((read_sketch(sketch(1, 4)) or {}).values()) == [0]
+    assert sorted((read_sketch(sketch(16, 4)) or {}).values()) == list(range(16))
+    assert read_sketch(sketch(1_000, 4)) is None
+
+
+def test_another_expression_forgets_the_shards_and_keeps_the_watermark(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    stepper_of(spark, tmp_path).batch(frame(spark, (5, "a"), (50, "b")), CLOCK_US)
+    changed = stepper_of(spark, tmp_path, shard="upper(shard)")
+    outcome = changed.batch(frame(spark, (3, "b")), CLOCK_US)
+    assert outcome.report.watermark_us == micros(5)
+    outcome = changed.batch(frame(spark, (20, "b")), CLOCK_US)
+    assert outcome.report.watermark_us == micros(20)
+
+
+def test_a_forgotten_shard_no_longer_holds_the_watermark(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    stepper = stepper_of(spark, tmp_path, shard_expiry="1h")
+    stepper.batch(frame(spark, (5, "a"), (50, "b")), CLOCK_US)
+    minute, hour = 60_000_000, 3_600_000_000
+    outcome = stepper.batch(frame(spark, (60, "b")), CLOCK_US + hour - minute)
+    assert outcome.report.watermark_us == micros(5)
+    assert stepper.clock(CLOCK_US + hour - 1).report.watermark_us == micros(5)
+    assert stepper.clock(CLOCK_US + hour).report.watermark_us == micros(60)
+    names = [each.name for each in StateReader(tmp_path).manifest().watermark.shards.values()]
+    assert names == ["b"]
+    # It is back, as a new one.
+    stepper.batch(frame(spark, (61, "a"), (80, "b")), CLOCK_US + hour)
+    outcome = stepper.batch(frame(spark, (90, "b")), CLOCK_US + hour)
+    assert outcome.report.watermark_us == micros(61)
+
+
+def lines(path: Path, rows: Sequence[tuple[str, int]]) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("\n".join(json.dumps({"ts": ts, "v": v}) for ts, v in rows))
+
+
+def test_of_streams_that_are_read_as_one_each_has_shards_of_its_own(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lines(tmp_path / "web" / "1.json", [("2026-01-01 10:00:05", 1), ("2026-01-01 10:00:09", 2)])
+    lines(tmp_path / "app" / "1.json", [("2026-01-01 10:00:41", 1), ("2026-01-01 10:00:42", 2)])
+    late = MemorySink()
+
+    def take(partitions: int) -> tuple[list[int], str | None]:
+        spark.conf.set("spark.sql.shuffle.partitions", partitions)
+        read = spark.readStream.schema("ts TIMESTAMP, v INT")
+        emitted = MemorySink()
+        query = tidegate.sql(
+            "SELECT count(*) AS n FROM clicks GROUP BY tumblingwindow('ss', 10)",
+            settings={"event_time_field": "ts", "shard": "v"},
+            clicks={name: read.json(str(tmp_path / name)) for name in ("web", "app")},
+        )
+        run = query.start(
+            sink=emitted, late=late, checkpoint=str(tmp_path / "checkpoint"), once=True
+        )
+        run.await_termination()
+        watermark_us = StateReader(tmp_path / "checkpoint").manifest().watermark.watermark_us
+        assert watermark_us is not None
+        return [row["n"] for row in emitted.rows()], (watermark_us - micros(0)) / 1_000_000
+
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    try:
+        assert take(2) == ([], 5)
+        lines(tmp_path / "web" / "2.json", [("2026-01-01 10:00:21", 1)])
+        assert take(3) == ([], 9)
+        lines(tmp_path / "web" / "3.json", [("2026-01-01 10:00:25", 2)])
+        assert take(1) == ([2], 21)
+        lines(tmp_path / "web" / "4.json", [("2026-01-01 10:00:04", 1)])
+        assert take(2) == ([], 21)
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", before)
+    (record,) = late.rows()
+    assert record["shard"] == "{web, 1}"
+    assert record["original_event"].asDict().keys() == {"ts", "v"}
+
+
+def test_streams_of_different_columns_are_not_read_as_one(spark: SparkSession) -> None:
+    one = spark.createDataFrame([], "ts TIMESTAMP, v INT")
+    for other, told in (
+        ("TS TIMESTAMP, v BIGINT", "v is INT in one and BIGINT in other"),
+        ("ts TIMESTAMP", "one has the column v, other has not"),
+        ("v INT, w INT, ts TIMESTAMP", "other has the column w, one has not"),
+    ):
+        with pytest.raises(ConfigError) as error:
+            united("r", {"one": one, "other": spark.createDataFrame([], other)})
+        assert str(error.value) == (
+            f"r unites streams of different columns: {told}\n\n"
+            "Select the same columns of each, e.g. with select and cast."
+        )
+    stream = spark.readStream.format("rate").load()
+    with pytest.raises(ConfigError, match="s is a stream, t is not a stream"):
+        united("r", {"s": stream, "t": spark.createDataFrame([], stream.schema)})
+
+
+def test_the_answers_over_tables_are_those_of_one_stream(spark: SparkSession) -> None:
+    rows = [frame(spark, (1, "a"), (12, "b")), frame(spark, (2, "a"))]
+    settings = {"event_time_field": "ts", "shard": "shard"}
+    query = tidegate.sql(SQL, settings=settings, r={"one": rows[0], "two": rows[1]})
+    expected = [1, 2]
+    assert sorted(row["n"] for row in query.batch().collect()) == expected
+    plain = query.batch(r=rows[0].union(rows[1]))
+    assert sorted(row["n"] for row in plain.collect()) == expected
+
+
+def test_a_subquery_cannot_hide_which_stream_a_row_is_from(spark: SparkSession) -> None:
+    frames = {"one": frame(spark, (1, "a")), "two": frame(spark, (2, "a"))}
+    with pytest.raises(ConfigError) as error:
+        tidegate.sql(
+            "SELECT count(*) AS n FROM (SELECT * FROM r) AS s GROUP BY tumblingwindow('ss', 10)",
+            settings={"event_time_field": "ts"},
+            r=frames,
+        )
+    assert str(error.value) == (
+        "stream r unites several, and a WITH clause or a subquery hides which of them a row is "
+        "from\n\nName the stream itself: FROM r."
+    )
