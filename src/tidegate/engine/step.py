@@ -138,7 +138,6 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
 
     # The shards follow from the rows, so an intent does not have them.
     watermark = replace(watermark, watermark_us=intent.watermark_us)
-    live = replace(live, shards=io.store.put_shards(epoch, before, watermark.shards))
 
     after = Manifest(
         epoch=epoch,
@@ -156,7 +155,7 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
         unshown=unshown,
         writer=io.store.writer,
         schema=io.types,
-        tables=live,
+        tables=replace(live, shards=io.store.put_shards(epoch, before, watermark.shards)),
         totals=state.totals + counts,
         dropped=state.dropped + dropped,
     )
