@@ -63,6 +63,7 @@ class Case:
     target: Target = field(default_factory=Target)
     sql: str = SQL
     schema: str = SCHEMA
+    settings: dict[str, str] = field(default_factory=lambda: {"event_time_field": "ts"})
     reports: list[BatchReport] = field(default_factory=list)
 
     def start(self, target: Target | None = None, **settings: str) -> Stepper:
@@ -70,7 +71,7 @@ class Case:
         query = tidegate.sql(
             self.sql,
             streams={"r": self.schema},
-            settings={"event_time_field": "ts", **settings},
+            settings={**self.settings, **settings},
             spark=self.spark,
         )
         empty = query._prepare(query.given.empty(self.spark))
@@ -97,9 +98,7 @@ class Case:
         return self.spark.sql(f"SELECT * FROM VALUES {values} AS rows(ts, k, v)")
 
     def prepared(self, rows: DataFrame) -> DataFrame:
-        query = tidegate.sql(
-            self.sql, settings={"event_time_field": "ts"}, spark=self.spark, r=rows
-        )
+        query = tidegate.sql(self.sql, settings=self.settings, spark=self.spark, r=rows)
         return query._prepare({"r": rows})
 
     def tree(self) -> dict[str, int]:

@@ -42,6 +42,29 @@ def test_a_batch_whose_results_are_out_closes_the_same_windows_under_other_setti
     assert again.state.bound_us == 21_000_000
 
 
+def test_the_shards_of_a_batch_that_is_run_again_follow_from_its_rows(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # So few are too many for a manifest.
+    monkeypatch.setattr("tidegate.state.shards.MOST_SHARDS", 1)
+    case.settings["shard"] = "v % 2"
+    case.run(case.start(), 0)
+    case.target.then = killed
+    with pytest.raises(Failed):
+        case.run(case.start(), 1)
+    written = dict(case.target.epochs)
+    case.target.then = lambda _: None
+    again = case.start(watermark_lag="1h")
+    case.run(again, 1)
+    assert case.target.epochs == written
+    assert again.state.watermark.watermark_us == 12_000_000
+    case.run(again, 2)
+    for state in (again.state, case.start().state):
+        assert state.watermark.watermark_us == 12_000_000
+        seen = {each.name: each.event_time_us for each in state.watermark.shards.values()}
+        assert seen == {"0": 33_000_000, "1": 25_000_000}
+
+
 def test_a_drain_whose_results_are_out_is_finished_before_anything_else(case: Case) -> None:
     stepper = case.start()
     case.run(stepper, 0)
