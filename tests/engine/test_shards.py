@@ -54,15 +54,15 @@ def jobs_of(spark: SparkSession, stepper: CaseStepper, rows: DataFrame) -> int:
 
 
 def test_only_a_batch_with_a_new_shard_reads_its_rows_twice(
-    spark: SparkSession, tmp_path: Path
+    interpreted: SparkSession, tmp_path: Path
 ) -> None:
     many = [(n / 100, str(n)) for n in range(300)]
-    with_shards = stepper_of(spark, tmp_path / "with")
-    new = jobs_of(spark, with_shards, frame(spark, *many))
-    known = jobs_of(spark, with_shards, frame(spark, *many[:10]))
-    without = stepper_of(spark, tmp_path / "without", shard="NULL")
-    jobs_of(spark, without, frame(spark, *many))
-    assert known == jobs_of(spark, without, frame(spark, *many[:10]))
+    with_shards = stepper_of(interpreted, tmp_path / "with")
+    new = jobs_of(interpreted, with_shards, frame(interpreted, *many))
+    known = jobs_of(interpreted, with_shards, frame(interpreted, *many[:10]))
+    without = stepper_of(interpreted, tmp_path / "without", shard="NULL")
+    jobs_of(interpreted, without, frame(interpreted, *many))
+    assert known == jobs_of(interpreted, without, frame(interpreted, *many[:10]))
     assert new > known
     state = StateReader(tmp_path / "with").manifest()
     shards = {each.name: each.event_time_us for each in state.watermark.shards.values()}
@@ -72,16 +72,15 @@ def test_only_a_batch_with_a_new_shard_reads_its_rows_twice(
 
 
 def test_times_beyond_the_integers_of_a_double_are_exact(
-    spark: SparkSession, tmp_path: Path
+    interpreted: SparkSession, tmp_path: Path
 ) -> None:
     odd = datetime(1500, 1, 1, 0, 0, 0, 1, tzinfo=UTC)
-    stepper = stepper_of(spark, tmp_path)
-    stepper.batch(frame(spark, (odd, "a")), CLOCK_US)
+    stepper = stepper_of(interpreted, tmp_path)
+    stepper.batch(frame(interpreted, (odd, "a")), CLOCK_US)
     later = odd + timedelta(microseconds=2)
-    outcome = stepper.batch(frame(spark, (odd, "a"), (later, "a")), CLOCK_US)
-    assert outcome.report.watermark_us == round(
-        (later - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(microseconds=1)
-    )
+    outcome = stepper.batch(frame(interpreted, (odd, "a"), (later, "a")), CLOCK_US)
+    since_1970 = later - datetime(1970, 1, 1, tzinfo=UTC)
+    assert outcome.report.watermark_us == since_1970 // timedelta(microseconds=1)
 
 
 def test_a_sketch_that_had_no_room_is_not_read(spark: SparkSession) -> None:
@@ -99,31 +98,31 @@ def test_a_sketch_that_had_no_room_is_not_read(spark: SparkSession) -> None:
 
 
 def test_another_expression_forgets_the_shards_and_keeps_the_watermark(
-    spark: SparkSession, tmp_path: Path
+    interpreted: SparkSession, tmp_path: Path
 ) -> None:
-    stepper_of(spark, tmp_path).batch(frame(spark, (5, "a"), (50, "b")), CLOCK_US)
-    changed = stepper_of(spark, tmp_path, shard="upper(shard)")
-    outcome = changed.batch(frame(spark, (3, "b")), CLOCK_US)
+    stepper_of(interpreted, tmp_path).batch(frame(interpreted, (5, "a"), (50, "b")), CLOCK_US)
+    changed = stepper_of(interpreted, tmp_path, shard="upper(shard)")
+    outcome = changed.batch(frame(interpreted, (3, "b")), CLOCK_US)
     assert outcome.report.watermark_us == micros(5)
-    outcome = changed.batch(frame(spark, (20, "b")), CLOCK_US)
+    outcome = changed.batch(frame(interpreted, (20, "b")), CLOCK_US)
     assert outcome.report.watermark_us == micros(20)
 
 
 def test_a_forgotten_shard_no_longer_holds_the_watermark(
-    spark: SparkSession, tmp_path: Path
+    interpreted: SparkSession, tmp_path: Path
 ) -> None:
-    stepper = stepper_of(spark, tmp_path, shard_expiry="1h")
-    stepper.batch(frame(spark, (5, "a"), (50, "b")), CLOCK_US)
+    stepper = stepper_of(interpreted, tmp_path, shard_expiry="1h")
+    stepper.batch(frame(interpreted, (5, "a"), (50, "b")), CLOCK_US)
     minute, hour = 60_000_000, 3_600_000_000
-    outcome = stepper.batch(frame(spark, (60, "b")), CLOCK_US + hour - minute)
+    outcome = stepper.batch(frame(interpreted, (60, "b")), CLOCK_US + hour - minute)
     assert outcome.report.watermark_us == micros(5)
     assert stepper.clock(CLOCK_US + hour - 1).report.watermark_us == micros(5)
     assert stepper.clock(CLOCK_US + hour).report.watermark_us == micros(60)
     names = [each.name for each in StateReader(tmp_path).manifest().watermark.shards.values()]
     assert names == ["b"]
     # It is back, as a new one.
-    stepper.batch(frame(spark, (61, "a"), (80, "b")), CLOCK_US + hour)
-    outcome = stepper.batch(frame(spark, (90, "b")), CLOCK_US + hour)
+    stepper.batch(frame(interpreted, (61, "a"), (80, "b")), CLOCK_US + hour)
+    outcome = stepper.batch(frame(interpreted, (90, "b")), CLOCK_US + hour)
     assert outcome.report.watermark_us == micros(61)
 
 
