@@ -10,14 +10,11 @@ from click.testing import CliRunner
 from systems.topics import Topics
 from tidegate.cli import main
 
-# What cannot be reached is known to be so after seconds, not after a minute.
+# Options with which what cannot be reached is given up after seconds, not after a minute.
 IMPATIENT = {
-    "kafka.request.timeout.ms": "3000",
-    "kafka.default.api.timeout.ms": "4000",
-    "kafka.max.block.ms": "4000",
-    "kafka.delivery.timeout.ms": "4000",
-    "kafka.linger.ms": "0",
-    "kafkaConsumer.pollTimeoutMs": "4000",
+    "kafka.request.timeout.ms": "1500",
+    "kafka.default.api.timeout.ms": "2000",
+    "kafka.max.block.ms": "2000",
 }
 
 JSON = 'value = "json"\nschema = "user STRING, n INT"'
@@ -76,7 +73,7 @@ class Pipeline:
     pipeline: str = ""
 
     def text(self) -> str:
-        servers = {"kafka.bootstrap.servers": self.servers, **IMPATIENT}
+        servers = {"kafka.bootstrap.servers": self.servers}
         first = {**servers, "subscribe": self.topic, "startingOffsets": "earliest"}
         out = {**servers, "topic": f"{self.topic}-out"}
         bad = {**servers, "topic": f"{self.topic}-bad"}

@@ -49,22 +49,18 @@ def _decoding_problems(
                 what=f'{key} is for value = "{word}"',
                 mend=f'Write value = "{word}", or leave {key} out.',
             )
-    names = [column.name for column in parse_schema(source.ddl)] if source.ddl else []
-    if source.value == AVRO and source.avro_schema is not None:
-        try:
-            schema = read_avro_schema(avro_schema_text(source.avro_schema, folder))
-            names = [field["name"] for field in schema["fields"]]
-        except (OSError, UnicodeDecodeError, ValueError) as error:
-            is_file = isinstance(error, (OSError, UnicodeDecodeError))
-            yield Problem(
-                path=(*path, "avro_schema"),
-                what=f"avro_schema: the file cannot be read: {why_unreadable(error)}"
-                if isinstance(error, (OSError, UnicodeDecodeError))
-                else str(error),
-                mend="A file is relative to the folder of this file."
-                if is_file
-                else _MENDS["avro_schema"],
-            )
+    try:
+        names = _fields(source, folder)
+    except (OSError, UnicodeDecodeError) as error:
+        yield Problem(
+            path=(*path, "avro_schema"),
+            what=f"avro_schema: the file cannot be read: {why_unreadable(error)}",
+            mend="A file is relative to the folder of this file.",
+        )
+        return
+    except ValueError as error:
+        yield Problem(path=(*path, "avro_schema"), what=str(error), mend=_MENDS["avro_schema"])
+        return
     for name in names:
         if name.lower() in BESIDE:
             yield Problem(
@@ -72,6 +68,21 @@ def _decoding_problems(
                 what=f"{name} is a field of the value and a column of the record",
                 mend=f"Rename the field; {', '.join(BESIDE)} describe the record.",
             )
+
+
+def _fields(source: SourceSection, folder: Path) -> list[str]:
+    """Return the names of the fields of a decoded value.
+
+    Raises:
+        OSError, UnicodeDecodeError: the file of the Avro schema cannot be read.
+        ValueError: the Avro schema is none.
+    """
+    if source.value == JSON and source.ddl is not None:
+        return [column.name for column in parse_schema(source.ddl)]
+    if source.value == AVRO and source.avro_schema is not None:
+        schema = read_avro_schema(avro_schema_text(source.avro_schema, folder))
+        return [str(field["name"]) for field in schema["fields"]]
+    return []
 
 
 _MENDS = {

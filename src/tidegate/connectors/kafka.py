@@ -17,6 +17,7 @@ from tidegate.connectors.sources import spark_errors
 from tidegate.names import in_backticks
 from tidegate.plan.columns import MALFORMED
 from tidegate.plan.settings import ErrorPolicy
+from tidegate.spark.jars import check_package
 from tidegate.spark.statements import empty_frame
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def read_kafka(spark: SparkSession, source: SourceConfig, policy: ErrorPolicy) -
         records = reader.load()
         if source.value in (None, BYTES):
             return records
+        check_package(spark, source.value or "", source.place)
         decode = _avro if source.value == AVRO else _json
         value, malformed = decode(spark, source, policy)
         decoded = records.withColumn(_VALUE, value)

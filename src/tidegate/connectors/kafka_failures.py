@@ -20,7 +20,8 @@ _GONE = (
 )
 _NO_TOPIC = (
     "Create the topic, or correct its name in the options of the source or sink; the user may also "
-    "lack the right to see it."
+    "lack the right to see it. If a source's topic was deleted and is made again, start with a new "
+    "checkpoint: the offsets in this one belong to records of the old topic."
 )
 _NO_BROKER = (
     'Start the broker, or correct options."kafka.bootstrap.servers" and the security options; '

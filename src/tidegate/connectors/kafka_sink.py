@@ -19,6 +19,7 @@ from tidegate.errors import ConfigError
 from tidegate.names import in_backticks
 from tidegate.plan.columns import RESULT_ID, RESULT_KEYS
 from tidegate.spark.failures import reason_of
+from tidegate.spark.jars import check_package
 from tidegate.spark.statements import ROW_NUMBER, by_reference, empty_frame
 
 if TYPE_CHECKING:
@@ -73,13 +74,14 @@ class KafkaSink:
             raise ConfigError(f"KafkaSink: options has no {SERVERS}\n\n{_MEND}")
 
     def check_results(self, schema: Callable[[], StructType], spark: SparkSession) -> None:
-        """Refuse a key that is no expression over the columns of the results.
+        """Refuse a session without Kafka, and a key that is no expression over the results.
 
         Raises:
-            ConfigError: Spark refuses it.
+            ConfigError: the session lacks the package, or Spark refuses the key.
         """
         from pyspark.errors import PySparkException
 
+        check_package(spark, "kafka", f"topic {self.topic}")
         if self.key is None:
             return
         columns = schema()

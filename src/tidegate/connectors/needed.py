@@ -27,4 +27,6 @@ def _named(config: PipelineConfig) -> Iterator[str]:
     for section in sections:
         yield package_of(section.format, section.options)
         yield scheme_of(section.path or "") or ""
+        if isinstance(section, SourceConfig) and section.value is not None:
+            yield section.value
     yield scheme_of(config.checkpoint) or ""
