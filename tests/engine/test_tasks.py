@@ -11,6 +11,7 @@ from tidegate.engine.tasks import (
     BYTES_PER_TASK,
     FEW_BYTES,
     FEW_FILES,
+    Tasks,
     are_few,
     files_for,
     tasks_for,
@@ -35,6 +36,23 @@ def test_few_rows_with_much_in_each_are_worth_several_tasks() -> None:
     assert tasks_for([segment(10, 4 * BYTES_PER_TASK)]) == 4
     assert tasks_for([segment(1_000_000, 1_000)]) == 10
     assert files_for([segment(1_000_000, 3 * BYTES_PER_TASK)]) == 3
+
+
+def test_a_batch_of_large_rows_gets_tasks_by_its_bytes(interpreted: SparkSession) -> None:
+    tasks = Tasks(interpreted, 50)
+    rows = interpreted.range(0, 10, 1, 30)
+    setting = "spark.sql.shuffle.partitions"
+    before = interpreted.conf.get(setting)
+    try:
+        for rows_before, size, expected in ((100, 10_000, 1), (100, 3 * BYTES_PER_TASK, 12)):
+            files = [StateFile(name=f"part-{n}.parquet", bytes=size // 30) for n in range(30)]
+            tasks.note_batch(rows_before, files)
+            tasks.set_for_batch()
+            assert interpreted.conf.get(setting) == str(expected)
+            written = tasks.gathered(rows).rdd.getNumPartitions()
+            assert written == max(expected, FEW_FILES)
+    finally:
+        interpreted.conf.set(setting, before)
 
 
 def test_a_source_of_many_partitions_makes_few_files(

@@ -7,12 +7,13 @@ large batch, or one of few but large rows, gets several tasks.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from tidegate.state.manifest import Segment
+    from tidegate.state.manifest import Segment, StateFile
 
 # For this many state rows, or bytes of their files, another task is worth its start.
 ROWS_PER_TASK = 100_000
@@ -49,9 +50,9 @@ class Tasks:
         self._spark = spark
         self.most = most
         self._settings: dict[str, str] = {}
-        # State rows that the last batch added, and the most files that a batch was written to; None
-        # before the first batch.
-        self._batch_rows: int | None = None
+        # The rows and bytes that the last batch added to the state, None before the first one; and
+        # the most files that a batch was written to.
+        self._batch: tuple[int, int] | None = None
         self._files = 0
 
     def set(self, count: int | None = None) -> None:
@@ -68,9 +69,8 @@ class Tasks:
 
         The first batch after a start gets the maximum, because it may have to catch up.
         """
-        rows = self._batch_rows
-        self.set(None if rows is None else _of_rows(GROWTH * rows))
-        many = rows is None or 2 * rows > 1 << FEW_GROUPS_BITS
+        self.set(self._tasks_of_batch())
+        many = self._batch is None or 2 * self._batch[0] > 1 << FEW_GROUPS_BITS
         self._set(MAP_BITS, str(MANY_GROUPS_BITS if many else FEW_GROUPS_BITS))
 
     def gathered(self, rows: DataFrame) -> DataFrame:
@@ -79,15 +79,23 @@ class Tasks:
         If the source has many partitions, most with few rows or none, each would become a file.
         Their number is estimated from the files of previous batches, without an extra job.
         """
-        if self._batch_rows is None:
+        tasks = self._tasks_of_batch()
+        if tasks is None:
             return rows
-        files = max(FEW_FILES, _of_rows(GROWTH * self._batch_rows))
+        files = max(FEW_FILES, tasks)
         return rows.coalesce(files) if self._files > files else rows
 
-    def note_batch(self, rows: int, files: int) -> None:
-        """Record how many state rows a batch had, and to how many files they were written."""
-        self._batch_rows = rows
-        self._files = max(self._files, files)
+    def note_batch(self, rows: int, files: Sequence[StateFile]) -> None:
+        """Record how many state rows a batch had, and the files that they were written to."""
+        self._batch = (rows, sum(file.bytes for file in files))
+        self._files = max(self._files, len(files))
+
+    def _tasks_of_batch(self) -> int | None:
+        """Tasks for a batch like the last one, with room to grow; None before the first batch."""
+        if self._batch is None:
+            return None
+        rows, size = self._batch
+        return tasks_of(GROWTH * rows, GROWTH * size)
 
     def _set(self, setting: str, value: str) -> None:
         if self._settings.get(setting) != value:
@@ -95,11 +103,15 @@ class Tasks:
             self._settings[setting] = value
 
 
+def tasks_of(rows: float, size: float) -> int:
+    """Return a suitable number of tasks for so many state rows, and bytes of their files."""
+    return max(1, ceil(rows / ROWS_PER_TASK), ceil(size / BYTES_PER_TASK))
+
+
 def tasks_for(segments: Sequence[Segment]) -> int:
-    """Return a suitable number of tasks for the rows and bytes of segments."""
+    """Return a suitable number of tasks for segments."""
     rows = sum(segment.rows for segment in segments)
-    size = sum(segment.bytes for segment in segments)
-    return max(_of_rows(rows), -(-size // BYTES_PER_TASK))
+    return tasks_of(rows, sum(segment.bytes for segment in segments))
 
 
 def files_for(segments: Sequence[Segment]) -> int:
@@ -115,7 +127,3 @@ def are_few(segments: Sequence[Segment], few_rows: int | None = None) -> bool:
     rows = sum(segment.rows for segment in segments)
     few_rows = FEW_ROWS if few_rows is None else few_rows
     return rows <= few_rows and sum(segment.bytes for segment in segments) <= FEW_BYTES
-
-
-def _of_rows(rows: int) -> int:
-    return max(1, -(-rows // ROWS_PER_TASK))

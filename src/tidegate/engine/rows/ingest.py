@@ -63,7 +63,7 @@ def take_in(placed: DataFrame, intake: Intake, start: BatchStart, io: StateIO) -
     kept = kept if intake.shape.aggregated else io.tasks.gathered(kept)
     name, files = io.write(start.epoch, "batch", kept)
     seen = numbers()
-    io.tasks.note_batch(seen["groups"], len(files))
+    io.tasks.note_batch(seen["groups"], files)
     fault_point("after_segment", start.epoch)
     counts = _counts(seen)
     if not seen["groups"]:

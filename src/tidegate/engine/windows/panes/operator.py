@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.engine.rows.ingest import Intake, take_in
 from tidegate.engine.rows.prepare import fate_sql, judge
-from tidegate.engine.tasks import FEW_ROWS, ROWS_PER_TASK, are_few
+from tidegate.engine.tasks import FEW_ROWS, are_few, tasks_of
 from tidegate.engine.windows.operator import Arrival, Closed, Closing, Ingested, LateWindows
 from tidegate.engine.windows.panes.grid import PaneGrid, shared_ranges
 from tidegate.plan.columns import END, PANE, TIME
@@ -127,19 +127,23 @@ class PaneOperator:
             frames["alone"] = state
             parts.append(self.shape.whole(self._windows_of(alone, "{alone}"), self.grid))
         if shared:
-            edges = sum(self._rows_within(ranges, segment) for segment in due)
-            frames["shared"] = state.coalesce(1) if edges <= ROWS_PER_TASK else state
+            shares = [(self._share_within(ranges, segment), segment) for segment in due]
+            tasks = tasks_of(
+                sum(share * segment.rows for share, segment in shares),
+                sum(share * segment.bytes for share, segment in shares),
+            )
+            frames["shared"] = state.coalesce(1) if tasks == 1 else state
             parts.append(self.shape.groups(self._windows_of(shared, "{shared}"), self.grid))
         return over_all(frames, " UNION ALL ".join(parts))
 
-    def _rows_within(self, ranges: Sequence[tuple[int, int]], segment: Segment) -> float:
-        """An estimate of how many rows of a segment belong to panes in the ranges."""
+    def _share_within(self, ranges: Sequence[tuple[int, int]], segment: Segment) -> float:
+        """An estimate of the share of a segment's rows that belong to panes in the ranges."""
         span_us = segment.last_us - segment.first_us + self.grid.pane_us
         covered_us = sum(
             max(0, min(last, segment.last_us) - max(first, segment.first_us) + self.grid.pane_us)
             for first, last in ranges
         )
-        return segment.rows * min(1.0, covered_us / span_us)
+        return min(1.0, covered_us / span_us)
 
     def due_windows(self, state: str, after_us: int | None, upto_us: int | None) -> str:
         """Return the statement of state rows, once for each window that contains them.

@@ -156,7 +156,7 @@ class SpanRows:
         return over(_together(due, near), statement)
 
     def merge(self, spans: DataFrame) -> DataFrame:
-        return spans.coalesce(1)
+        return spans
 
     def groups(self, sessions: DataFrame) -> DataFrame:
         shown = f"SELECT *, {_list(*_shown(self.gap_us))} FROM {{frame}}"
