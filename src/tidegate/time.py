@@ -104,6 +104,15 @@ def from_datetime(moment: datetime) -> int:
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
+def from_text(text: str) -> int:
+    """Return the microseconds of a time in ISO 8601; without a zone it counts as UTC.
+
+    Raises:
+        ValueError: it is not one.
+    """
+    return from_datetime(datetime.fromisoformat(text))
+
+
 def format_time(time_us: int) -> str:
     """Return a time as ISO 8601 UTC, with fraction digits only as needed.
 

@@ -101,7 +101,9 @@ class StateReader:
             )
         parquet = import_module("pyarrow.parquet")
         for path in self.paths(segments):
-            yield from parquet.ParquetFile(path).read().to_pylist()
+            # Spark writes TIMESTAMP as INT96, of which Python has no nanoseconds.
+            file = parquet.ParquetFile(path, coerce_int96_timestamp_unit="us")
+            yield from file.read().to_pylist()
 
     @property
     def _root(self) -> Path:

@@ -1,0 +1,105 @@
+"""``tidegate state``: shows the state of a checkpoint, checks it, and rolls it back."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from tidegate.errors import StateError
+
+# The views; one may be given.
+_VIEWS = ("windows", "shards", "segments", "rows", "verify")
+
+
+@click.command()
+@click.argument("checkpoint")
+@click.option("--windows", is_flag=True, help="The open windows, with their groups and state rows.")
+@click.option("--shards", is_flag=True, help="The shards of the watermark.")
+@click.option("--segments", is_flag=True, help="The segments of each table.")
+@click.option(
+    "--rows", metavar="WINDOW", help="The groups of an open window, by its START or START/END."
+)
+@click.option("--verify", is_flag=True, help="Check every file of every kept manifest.")
+@click.option("--epoch", type=int, help="Show the state after this epoch instead of the newest.")
+@click.option("--idle-timeout", metavar="DURATION", help="With --shards: mark idle shards.")
+@click.option("--spark", is_flag=True, help="With --rows: start Spark for values that need it.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    default=50,
+    help="Maximum number of lines in a table; 0 prints all.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def state(
+    checkpoint: str,
+    windows: bool,
+    shards: bool,
+    segments: bool,
+    rows: str | None,
+    verify: bool,
+    epoch: int | None,
+    idle_timeout: str | None,
+    spark: bool,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """Show the state in a CHECKPOINT folder, of a query or of a whole pipeline."""
+    from tidegate.cli.state_views import Request, show, verify_all
+
+    given = dict(zip(_VIEWS, (windows, shards, segments, rows is not None, verify), strict=True))
+    views = [name for name, is_given in given.items() if is_given]
+    if len(views) > 1:
+        raise click.UsageError(f"Give one of --{' --'.join(_VIEWS)}.")
+    if spark and rows is None:
+        raise click.UsageError("--spark goes with --rows.")
+    if idle_timeout is not None and not shards:
+        raise click.UsageError("--idle-timeout goes with --shards.")
+    folders = checkpoints_in(checkpoint)
+    if verify:
+        sys.exit(0 if verify_all(folders, as_json=as_json) else 1)
+    request = Request(
+        view=views[0] if views else "summary",
+        window=rows,
+        epoch=epoch,
+        idle_timeout=idle_timeout,
+        with_spark=spark,
+        limit=limit,
+        as_json=as_json,
+    )
+    show(folders, request)
+
+
+def checkpoints_in(text: str) -> dict[str, Path]:
+    """Return the checkpoint folders in a folder, by the names of their transforms.
+
+    Raises:
+        StateError: it is not on this machine, or holds no checkpoint.
+    """
+    from tidegate.paths import local_path
+
+    folder = local_path(text)
+    if folder is None:
+        raise StateError(
+            f"{text} is not on this machine\n\nCopy the checkpoint to a local folder, e.g. with "
+            f"hadoop fs -copyToLocal {text} ckpt, and give that."
+        )
+    if _is_checkpoint(folder):
+        return {folder.name: folder}
+    found = {
+        each.name: each
+        for each in sorted(folder.glob("*"))
+        if each.is_dir() and _is_checkpoint(each)
+    }
+    if not found:
+        raise StateError(
+            f"{folder} holds no state: neither it nor a folder in it has a folder tidegate"
+            "\n\nGive the checkpoint of a query or of a pipeline that has run a batch."
+        )
+    return found
+
+
+def _is_checkpoint(folder: Path) -> bool:
+    # A transform may be called tidegate; the folder of our state has manifests.
+    return (folder / "tidegate" / "manifests").is_dir()

@@ -1,0 +1,1 @@
+"""Reads checkpoints for people: open windows, values, damage."""

@@ -1,0 +1,232 @@
+"""The open windows of a checkpoint: their bounds, their groups, and the state rows of each.
+
+Every kind of window follows the same rules as its operator in ``engine/windows``, in plain Python
+over the few columns that it needs.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, assert_never
+
+from tidegate.engine.windows.panes.grid import PaneGrid, pane_grid
+from tidegate.inspection.fingerprint import window_of
+from tidegate.plan.columns import EMIT, OPEN, ORDER, PANE, TIME
+from tidegate.plan.windows import Count, Cumulate, Hopping, Session, Sliding, State, Tumbling
+from tidegate.state.manifest import Manifest
+from tidegate.state.plan_file import PlanFile
+from tidegate.state.reader import StateReader
+
+Row: TypeAlias = Mapping[str, Any]
+Times: TypeAlias = tuple[int, int]
+
+# Columns of state rows that only one operator has.
+_FIRST, _LAST = "_first", "_last"  # the times of a span of a session
+_TRIGGER, _WIDTH = "_trigger", "_width"  # of a sliding window: a trigger; a pane, 0 for a row
+_ORDINAL = "_ordinal"  # of a count window: the number of the row in its partition
+
+
+@dataclass(slots=True, kw_only=True)
+class OpenWindow:
+    """A window that is open.
+
+    Attributes:
+        start_us: its start; for a session, a state or a count window the time of its first row.
+        end_us: its end, exclusive; of a sliding window inclusive, of a state or a count window the
+            time of its last row so far.
+        groups: its state rows by the values of their keys (and partition), in order of arrival.
+    """
+
+    start_us: int
+    end_us: int
+    groups: dict[str, list[Row]] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        """How many state rows it has."""
+        return sum(map(len, self.groups.values()))
+
+    def add(self, group: Sequence[str], row: Row) -> None:
+        """Add a state row to its group."""
+        self.groups.setdefault(repr([row[name] for name in group]), []).append(row)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenWindows:
+    """Finds the open windows of a state.
+
+    Args:
+        reader: the checkpoint.
+        manifest: one of its manifests.
+        plan: what its columns mean.
+    """
+
+    reader: StateReader
+    manifest: Manifest
+    plan: PlanFile
+
+    def all(self, start_us: int | None = None) -> list[OpenWindow]:
+        """Return the windows in order of their end, or only those with a given start.
+
+        Raises:
+            StateError: a file is damaged, or pyarrow is not installed.
+        """
+        window = window_of(self.plan.fingerprint)
+        match window:
+            case Tumbling() | Hopping() | Cumulate():
+                found = self._panes(pane_grid(window), start_us)
+            case Session():
+                found = self._sessions(window.gap_us)
+            case Sliding():
+                found = self._pending(window)
+            case State():
+                found = self._of_partitions(_machine)
+            case Count(count=count, every=every):
+                found = self._of_partitions(lambda rows: _last_rows(rows, count, every or count))
+            case _:
+                assert_never(window)
+        windows = [each for each in found if start_us is None or each.start_us == start_us]
+        return sorted(windows, key=lambda each: (each.end_us, each.start_us))
+
+    @property
+    def _group(self) -> list[str]:
+        """The columns that separate the groups of a window."""
+        names = (*self._partition, *self.plan.keys)
+        return [name for name in names if name in self.manifest.schema]
+
+    @property
+    def _partition(self) -> list[str]:
+        return [name for name in self.plan.columns if name.startswith("_p")]
+
+    def _is_open(self, end_us: int) -> bool:
+        return self.manifest.bound_us is None or end_us > self.manifest.bound_us
+
+    def _panes(self, grid: PaneGrid, start_us: int | None) -> Iterable[OpenWindow]:
+        within = None if start_us is None else (start_us, start_us + grid.size_us)
+        windows: dict[int, OpenWindow] = {}
+        for row in self._rows(PANE, within):
+            pane_us = row[PANE]
+            last_us = grid.last_end(pane_us)
+            first_us = _first_end(grid, pane_us)
+            for end_us in range(first_us, last_us + 1, grid.stride_us):
+                if self._is_open(end_us):
+                    window = windows.get(end_us)
+                    if window is None:
+                        start = _start_of(grid, end_us)
+                        window = windows[end_us] = OpenWindow(start_us=start, end_us=end_us)
+                    window.add(self._group, row)
+        return windows.values()
+
+    def _sessions(self, gap_us: int) -> Iterator[OpenWindow]:
+        due_us = None if self.manifest.bound_us is None else self.manifest.bound_us - gap_us
+        spans = [row for row in self._rows() if due_us is None or row[_LAST] >= due_us]
+        for of_key in _by(self._group, spans):
+            window: OpenWindow | None = None
+            last_us = 0
+            for span in sorted(of_key, key=lambda span: (span[_FIRST], span[_LAST])):
+                if window is None or span[_FIRST] > last_us + gap_us:
+                    if window is not None:
+                        yield window
+                    window = OpenWindow(start_us=span[_FIRST], end_us=0)
+                    last_us = span[_LAST]
+                last_us = max(last_us, span[_LAST])
+                window.end_us = last_us + gap_us
+                window.add(self._group, span)
+            if window is not None:
+                yield window
+
+    def _pending(self, sliding: Sliding) -> Iterator[OpenWindow]:
+        if self.plan.fingerprint.get("emit") != "on_close":
+            return  # A window goes out with the batch of its row.
+        bound_us = self.manifest.bound_us
+        rows = [row for row in self._rows() if row.get(_WIDTH, 0) == 0]
+        for of_partition in _by(self._partition, rows):
+            of_partition.sort(key=lambda row: (row[TIME], _place(row)))
+            times = [row[TIME] for row in of_partition]
+            for row in of_partition:
+                closes_us = row[TIME] + sliding.lookahead_us + 1
+                if not row[_TRIGGER] or (bound_us is not None and closes_us <= bound_us):
+                    continue
+                window = OpenWindow(
+                    start_us=row[TIME] - sliding.lookback_us,
+                    end_us=row[TIME] + sliding.lookahead_us,
+                )
+                first = bisect_left(times, window.start_us)
+                for other in of_partition[first : bisect_right(times, window.end_us)]:
+                    window.add(self._group, other)
+                yield window
+
+    def _of_partitions(self, open_rows: Callable[[list[Row]], list[Row]]) -> Iterator[OpenWindow]:
+        carried = list(self.reader.rows(self.manifest.tables.log))
+        for rows in _by(self._partition, carried):
+            still_open = open_rows(sorted(rows, key=_place))
+            if still_open:
+                times = [row[TIME] for row in still_open]
+                window = OpenWindow(start_us=min(times), end_us=still_open[-1][TIME])
+                for row in still_open:
+                    window.add(self._group, row)
+                yield window
+
+    def _rows(self, column: str = "", within: Times | None = None) -> Iterator[Row]:
+        """The state rows of windows, or those with a column in a half-open range of times."""
+        segments = self.manifest.tables.windows
+        if within is None:
+            return self.reader.rows(segments)
+        first_us, end_us = within
+        near = [s for s in segments if s.first_us < end_us and s.last_us >= first_us]
+        rows = self.reader.rows(tuple(near))
+        return (row for row in rows if first_us <= row[column] < end_us)
+
+
+def waiting_rows(manifest: Manifest, rows: Iterable[Row]) -> int:
+    """Return how many rows of the table ``windows`` wait for the watermark to pass their time."""
+    bound_us = manifest.bound_us
+    return sum(1 for row in rows if bound_us is None or row[TIME] >= bound_us)
+
+
+def _machine(rows: list[Row]) -> list[Row]:
+    """Return the rows of the machine that is active after some rows, in their order."""
+    active: list[Row] = []
+    for row in rows:
+        if active:
+            active = [] if row[EMIT] else [*active, row]
+        elif row[OPEN]:
+            active = [row]
+    return active
+
+
+def _last_rows(rows: list[Row], count: int, every: int) -> list[Row]:
+    """Return the rows that the next count window shows so far; none if it has no row of its own."""
+    numbered = [row for row in rows if row[_ORDINAL] is not None]
+    reached = max((row[_ORDINAL] for row in numbered), default=0)
+    if reached % every == 0:
+        return []
+    after = (reached // every + 1) * every - count
+    return [row for row in numbered if row[_ORDINAL] > after]
+
+
+def _place(row: Row) -> tuple[int, ...]:
+    return tuple(row[ORDER].values())
+
+
+def _by(names: Sequence[str], rows: Iterable[Row]) -> Iterable[list[Row]]:
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(repr([row[name] for name in names]), []).append(row)
+    return groups.values()
+
+
+def _first_end(grid: PaneGrid, pane_us: int) -> int:
+    """The end of the first window that holds a pane."""
+    if grid.cumulating:
+        return pane_us + grid.pane_us
+    return grid.next_end(pane_us)
+
+
+def _start_of(grid: PaneGrid, end_us: int) -> int:
+    """The start of the window that ends at a time."""
+    if grid.cumulating:
+        return grid.last_end(end_us - 1) - grid.size_us
+    return end_us - grid.size_us

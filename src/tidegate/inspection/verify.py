@@ -1,0 +1,136 @@
+"""Checks every file that the kept manifests name: size, checksum, and the rows of its footer."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+from tidegate.errors import StateError
+from tidegate.state.damage import FOLDER as SEGMENTS
+from tidegate.state.manifest import Manifest, Segment, StateFile
+from tidegate.state.reader import StateReader
+
+# The files with which Hadoop's local file system guards each of its files: a header, then the CRC32
+# of each chunk.
+_CRC_MAGIC = b"crc\0"
+_CRC_HEADER = 8
+
+
+@dataclass(slots=True)
+class Verified:
+    """What a check has found.
+
+    Attributes:
+        faults: a line for each.
+        manifests: how many were checked.
+        files, bytes: how many were checked; a file that several manifests name counts once.
+        checksums: how many files have a checksum.
+        counted: whether row counts could be checked, for which pyarrow is needed.
+    """
+
+    faults: list[str] = field(default_factory=list)
+    manifests: int = 0
+    files: int = 0
+    bytes: int = 0
+    checksums: int = 0
+    counted: bool = field(default_factory=lambda: find_spec("pyarrow") is not None)
+
+
+def verify(checkpoint: Path) -> Verified:
+    """Check the plan, the kept manifests, and every file that they name.
+
+    Raises:
+        StateError: the manifests cannot be listed.
+    """
+    reader, result = StateReader(checkpoint), Verified()
+    try:
+        reader.plan()
+    except StateError as error:
+        result.faults.append(_line(error))
+    epochs_of: dict[Segment, list[int]] = {}
+    for epoch in reader.epochs():
+        result.manifests += 1
+        try:
+            manifest: Manifest = reader.manifest(epoch)
+        except StateError as error:
+            result.faults.append(f"epoch {epoch}: {_line(error)}")
+            continue
+        for segment in manifest.segments:
+            epochs_of.setdefault(segment, []).append(epoch)
+    checked: dict[Path, str | None] = {}
+    for segment, epochs in epochs_of.items():
+        for file in segment.files:
+            path = checkpoint / "tidegate" / SEGMENTS / segment.name / file.name
+            if path not in checked:
+                checked[path] = _fault(path, file, result)
+            fault = checked[path]
+            if fault is not None:
+                result.faults.append(f"{_epochs(epochs)}: {segment.name}/{file.name} {fault}")
+        if result.counted and all(
+            checked[checkpoint / "tidegate" / SEGMENTS / segment.name / file.name] is None
+            for file in segment.files
+        ):
+            result.faults += _miscounted(checkpoint, segment, epochs)
+    return result
+
+
+def _fault(path: Path, file: StateFile, result: Verified) -> str | None:
+    """Return what is wrong with a file, None if nothing is."""
+    result.files += 1
+    try:
+        size = path.stat().st_size
+        if size != file.bytes:
+            return f"has {size:,} bytes instead of {file.bytes:,}"
+        result.bytes += size
+        sums = path.with_name(f".{path.name}.crc")
+        if sums.exists():
+            result.checksums += 1
+            return _differs(path, sums.read_bytes())
+        if result.counted and path.suffix == ".parquet":
+            import_module("pyarrow.parquet").ParquetFile(path).read()
+    except FileNotFoundError:
+        return "is missing"
+    except Exception as error:  # whatever pyarrow says of bytes that are not Parquet
+        return f"cannot be read: {_line(error)}"
+    return None
+
+
+def _differs(path: Path, sums: bytes) -> str | None:
+    """Return where a file differs from its checksums, None if nowhere."""
+    chunk = int.from_bytes(sums[len(_CRC_MAGIC) : _CRC_HEADER], "big")
+    if not sums.startswith(_CRC_MAGIC) or not chunk:
+        return f"has checksums that cannot be read (.{path.name}.crc)"
+    with path.open("rb") as stream:
+        for place in range(_CRC_HEADER, len(sums), 4):
+            data = stream.read(chunk)
+            if zlib.crc32(data) != int.from_bytes(sums[place : place + 4], "big"):
+                return f"differs from its checksum at byte {stream.tell() - len(data):,}"
+        if stream.read(1):
+            return "is longer than its checksums"
+    return None
+
+
+def _miscounted(checkpoint: Path, segment: Segment, epochs: list[int]) -> Iterator[str]:
+    """Yield a line if the files of a segment have fewer rows than windows need of it."""
+    parquet = import_module("pyarrow.parquet")
+    folder = checkpoint / "tidegate" / SEGMENTS / segment.name
+    names = [file.name for file in segment.files if file.name.endswith(".parquet")]
+    if len(names) != len(segment.files):
+        return  # A table in another format; its reader has checked it.
+    rows = sum(parquet.read_metadata(folder / name).num_rows for name in names)
+    if rows < segment.rows:
+        yield f"{_epochs(epochs)}: {segment.name} has {rows:,} rows instead of {segment.rows:,}"
+
+
+def _epochs(epochs: list[int]) -> str:
+    first, last = min(epochs), max(epochs)
+    return f"epoch {first}" if first == last else f"epochs {first} to {last}"
+
+
+def _line(error: Exception) -> str:
+    """The first line of a message."""
+    return str(error).split("\n", 1)[0]
