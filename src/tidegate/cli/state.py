@@ -9,8 +9,8 @@ import click
 
 from tidegate.errors import StateError
 
-# The views; one may be given.
-_VIEWS = ("windows", "shards", "segments", "rows", "verify")
+# What may be asked for; one of these may be given.
+_VIEWS = ("windows", "shards", "segments", "rows", "verify", "rollback")
 
 
 @click.command()
@@ -22,6 +22,8 @@ _VIEWS = ("windows", "shards", "segments", "rows", "verify")
     "--rows", metavar="WINDOW", help="The groups of an open window, by its START or START/END."
 )
 @click.option("--verify", is_flag=True, help="Check every file of every kept manifest.")
+@click.option("--rollback", type=int, metavar="EPOCH", help="Make this kept epoch the newest one.")
+@click.option("--stopped", is_flag=True, help="With --rollback: no query runs on the checkpoint.")
 @click.option("--epoch", type=int, help="Show the state after this epoch instead of the newest.")
 @click.option("--idle-timeout", metavar="DURATION", help="With --shards: mark idle shards.")
 @click.option("--spark", is_flag=True, help="With --rows: start Spark for values that need it.")
@@ -39,6 +41,8 @@ def state(
     segments: bool,
     rows: str | None,
     verify: bool,
+    rollback: int | None,
+    stopped: bool,
     epoch: int | None,
     idle_timeout: str | None,
     spark: bool,
@@ -46,19 +50,29 @@ def state(
     as_json: bool,
 ) -> None:
     """Show the state in a CHECKPOINT folder, of a query or of a whole pipeline."""
-    from tidegate.cli.state_views import Request, show, verify_all
+    from tidegate.cli.state_views import Request, roll_back_to, show, verify_all
 
-    given = dict(zip(_VIEWS, (windows, shards, segments, rows is not None, verify), strict=True))
-    views = [name for name, is_given in given.items() if is_given]
+    asked = (windows, shards, segments, rows is not None, verify, rollback is not None)
+    views = [name for name, is_asked in zip(_VIEWS, asked, strict=True) if is_asked]
     if len(views) > 1:
         raise click.UsageError(f"Give one of --{' --'.join(_VIEWS)}.")
     if spark and rows is None:
         raise click.UsageError("--spark goes with --rows.")
     if idle_timeout is not None and not shards:
         raise click.UsageError("--idle-timeout goes with --shards.")
+    if stopped and rollback is None:
+        raise click.UsageError("--stopped goes with --rollback.")
     folders = checkpoints_in(checkpoint)
     if verify:
         sys.exit(0 if verify_all(folders, as_json=as_json) else 1)
+    if rollback is not None:
+        if len(folders) > 1:
+            raise click.UsageError(
+                f"--rollback takes the checkpoint of one transform, e.g. {min(folders.values())}."
+            )
+        (folder,) = folders.values()
+        roll_back_to(folder, rollback, stopped=stopped, as_json=as_json)
+        return
     request = Request(
         view=views[0] if views else "summary",
         window=rows,

@@ -18,9 +18,11 @@ from tidegate.inspection.summary import segment_facts, shard_facts, summary
 from tidegate.inspection.values import NEEDS_SPARK, Values
 from tidegate.inspection.verify import verify
 from tidegate.plan.columns import ORDER
+from tidegate.state.files import LocalFiles
 from tidegate.state.manifest import Manifest
 from tidegate.state.plan_file import PlanFile
 from tidegate.state.reader import StateReader
+from tidegate.state.rollback import roll_back, rollback_of
 from tidegate.time import format_duration, from_text, parse_duration
 
 # With more state rows than this the summary does not read them in order to count open windows.
@@ -131,6 +133,35 @@ def verify_all(folders: Mapping[str, Path], *, as_json: bool) -> bool:
     return not any(answer["faults"] for answer in answers)
 
 
+def roll_back_to(folder: Path, epoch: int, *, stopped: bool, as_json: bool) -> None:
+    """Roll a checkpoint back to an epoch, and print what was done.
+
+    Raises:
+        StateError: it cannot be rolled back.
+    """
+    done = roll_back(folder, epoch, stopped=stopped)
+    begun, batch_id = done.rollback, done.manifest.batch_id
+    if as_json:
+        facts = {"epoch": epoch, "from_epoch": begun.from_epoch, "batch_id": batch_id}
+        more = {"moved_to": begun.folder, "moved": done.moved, "notes": done.notes}
+        click.echo(json.dumps(facts | more, indent=2))
+        return
+    click.echo(
+        f"{folder.name}: rolled back from epoch {begun.from_epoch} to epoch {epoch}; the next "
+        f"start goes on with batch {batch_id + 1}"
+    )
+    click.echo(f"moved to {folder}/tidegate/{begun.folder}, which may be deleted:")
+    for name, number in sorted(done.moved.items()):
+        click.echo(f"  {name:<20} {number:,}")
+    for note in done.notes:
+        click.echo(note)
+    if begun.from_epoch > epoch:
+        click.echo(
+            f"Results of epochs {epoch + 1} to {begun.from_epoch} are emitted again. Sinks that "
+            "replace an epoch drop the old ones at the next start; others get them twice."
+        )
+
+
 def _summary(checkpoint: Checkpoint, _: Request) -> View:
     manifest, reader = checkpoint.manifest, checkpoint.reader
     facts = summary(manifest, checkpoint.plan, reader.epochs())
@@ -155,6 +186,10 @@ def _summary(checkpoint: Checkpoint, _: Request) -> View:
     table = [
         {"table": name, **sizes} for name, sizes in facts["tables"].items() if sizes["segments"]
     ]
+    begun = rollback_of(LocalFiles(str(Path(reader.checkpoint) / "tidegate")))
+    facts["unfinished_rollback"] = None if begun is None else begun.epoch
+    if begun is not None:
+        lines.append(f"{'unfinished':<13} rollback to epoch {begun.epoch}: run it again")
     return View(facts=facts, lines=[*lines, ""], table=table)
 
 

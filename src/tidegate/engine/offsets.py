@@ -14,7 +14,6 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
@@ -22,7 +21,7 @@ from py4j.protocol import Py4JError
 from tidegate.errors import StateError
 from tidegate.spark.failures import reason_of
 from tidegate.spark.files import file_manager
-from tidegate.state.batch import SparkBatch
+from tidegate.state.batch import SparkBatch, offsets_hash
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,7 +50,7 @@ class PlannedBatch:
             batch_id=self.batch_id,
             clock_us=self.clock_us,
             query_id=query_id,
-            offsets_hash=sha256("\n".join(self.offsets).encode()).hexdigest()[:32],
+            offsets_hash=offsets_hash(self.offsets),
         )
 
 

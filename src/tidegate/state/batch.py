@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from tidegate.errors import StateError
@@ -27,6 +29,11 @@ class SparkBatch:
     clock_us: int
     query_id: str | None = None
     offsets_hash: str | None = None
+
+
+def offsets_hash(offsets: Iterable[str]) -> str:
+    """Return the hash of the offsets of a batch, as Spark writes them, in the order of sources."""
+    return sha256("\n".join(offsets).encode()).hexdigest()[:32]
 
 
 def is_replay(batch: SparkBatch, state: Manifest, checkpoint: str) -> bool:

@@ -97,7 +97,7 @@ class StateReader:
         if find_spec("pyarrow") is None:
             raise StateError(
                 "reading the rows of the state (Parquet) needs pyarrow\n\nRun: pip install "
-                "pyarrow. Any Spark session can read the files too."
+                "'tidegate[state]'. Any Spark session can read the files too."
             )
         parquet = import_module("pyarrow.parquet")
         for path in self.paths(segments):

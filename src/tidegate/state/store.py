@@ -30,6 +30,7 @@ from tidegate.state.manifest import Manifest, Segment, StateFile, Writer
 from tidegate.state.manifest_log import ManifestLog, manifest_name, reason
 from tidegate.state.plan_file import NAME as PLAN
 from tidegate.state.plan_file import PlanFile
+from tidegate.state.rollback import check_no_rollback
 from tidegate.state.shards import ShardTable, with_shards
 from tidegate.state.writers import (
     Claim,
@@ -100,8 +101,9 @@ class StateStore:
         """Return the newest manifest, None when there is none.
 
         Raises:
-            StateError: it cannot be read.
+            StateError: it cannot be read, or a rollback was interrupted.
         """
+        check_no_rollback(self.files)
         newest = self._log.newest()
         return None if newest is None else with_shards(self.files, newest)
 

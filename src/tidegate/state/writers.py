@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from secrets import token_hex
 
 from tidegate.errors import StateError
+from tidegate.processes import is_running
 from tidegate.state.files import Files
 from tidegate.state.manifest import Manifest, Writer, reading
 from tidegate.state.manifest_log import numbers, reason
@@ -108,6 +109,38 @@ def check_claim(files: Files, mine: Writer) -> None:
             "Make the folder readable, then restart the query: it runs the batch again."
         ) from error
     raise displaced(files, mine, other)
+
+
+def check_stopped(files: Files, *, stopped: bool) -> None:
+    """Check that the process that claimed the checkpoint last has ended.
+
+    Args:
+        files: the checkpoint.
+        stopped: the user says so; needed if it ran on another machine.
+
+    Raises:
+        StateError: it runs, or it may.
+    """
+    try:
+        terms = numbers(files, FOLDER)
+        writer = _read(files, terms[-1]).writer if terms else None
+    except OSError as error:
+        raise StateError(
+            f"{files.where(FOLDER)} cannot be read: {reason(error)}\n\nMake it readable."
+        ) from error
+    if writer is None or stopped:
+        return
+    checkpoint = files.where("").removesuffix("/tidegate/")
+    if writer.host != socket.gethostname():
+        raise StateError(
+            f"the last query on checkpoint {checkpoint} ran on another machine, so it is unknown "
+            f"whether it has ended: {writer}\n\nStop it, then add --stopped."
+        )
+    if writer.pid != os.getpid() and is_running(writer.pid, datetime.fromisoformat(writer.started)):
+        raise StateError(
+            f"a query runs on checkpoint {checkpoint}: {writer}\n\nStop it first. If that process "
+            "has nothing to do with the checkpoint any more, add --stopped."
+        )
 
 
 def newest_term(files: Files) -> int:
