@@ -78,15 +78,30 @@ def check(
 @click.command()
 @_with_arguments
 @click.option("--json", "as_json", is_flag=True, help="Print the plans as JSON.")
+@click.option("--diff", is_flag=True, help="Compare with the checkpoint instead.")
+@click.option(
+    "--checkpoint", type=click.Path(path_type=Path), help="With --diff: another checkpoint."
+)
 def explain(
     file: Path | None,
     sql: str | None,
     schemas: tuple[str, ...],
     settings: tuple[str, ...],
     as_json: bool,
+    diff: bool,
+    checkpoint: Path | None,
 ) -> None:
-    """Explain how the statements of a pipeline FILE, an SQL file or a statement run."""
+    """Explain how the statements of a pipeline FILE, an SQL file or a statement run.
+
+    With --diff, say whether they fit the checkpoint, and what differs.
+    """
+    if checkpoint is not None and not diff:
+        raise click.UsageError("--checkpoint goes with --diff.")
     plans = _planned(file, sql, schemas, settings)
+    if diff:
+        from tidegate.cli.diff import print_fits
+
+        sys.exit(0 if print_fits(plans, file, checkpoint, as_json=as_json) else 1)
     if as_json:
         # A single statement prints an object instead of a list, so scripts need not unwrap it.
         answer = [planned.json() for planned in plans]
