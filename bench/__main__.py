@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from bench import floor, guards, sessions, shards, sliding, state, state_partitions, throughput
+from bench import dedup, floor, guards, sessions, shards, sliding, state, state_partitions, throughput
 from bench.report import Figure, Report, format_figure, format_table, format_targets
 from bench.rounds import Harness, progress
 
@@ -29,6 +29,7 @@ BENCHES: dict[str, Callable[[Harness], Report]] = {
     "session_sparse": sessions.session_sparse,
     "guards": guards.guards,
     "shards": shards.shards,
+    "dedup": dedup.dedup,
 }
 
 

@@ -10,6 +10,4 @@ WAITING: dict[str, str] = {
     "stay": "The setting max_groups is planned and not yet run",
     "for sessions max_groups limits the keys that have an open "
     "session": "The setting max_groups is planned and not yet run",
-    "a repeated dedup_key is a duplicate within the horizon, in the same "
-    "batch, in a later one and after a restart": "The setting dedup_key is planned and not yet run",
 }

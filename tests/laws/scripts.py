@@ -102,6 +102,7 @@ def check(law: Law, found: Answers) -> None:
     for number, (step, wanted) in enumerate(zip(found.steps, expected.steps, strict=True)):
         assert step.emitted == wanted.emitted, f"step {number}"
         assert step.late == wanted.late, f"step {number}"
+        assert step.others == wanted.others, f"step {number}"
     watermarks = [step.watermark_us for step in expected.steps]
     *moved, drained = [step.watermark_us for step in found.steps]
     assert moved == watermarks[:-1]
@@ -112,10 +113,11 @@ def check(law: Law, found: Answers) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """The output of a step: results and late rows as sorted texts, and the watermark."""
+    """The output of a step: results, late and other unused rows as sorted texts; the watermark."""
 
     emitted: list[str]
     late: list[str]
+    others: list[str]
     watermark_us: int | None
 
 
@@ -148,6 +150,12 @@ def _step(observed: Observed) -> Step:
     return Step(
         emitted=sorted(_text(row) for row in observed.emitted),
         late=sorted(f"{_text(row.original)} by {row.late_by_ms}" for row in late),
+        others=sorted(
+            f"{_text(row.original)}: {row.reason}"
+            for kind, unused in observed.side.items()
+            if kind != "late"
+            for row in unused
+        ),
         watermark_us=observed.watermark_us,
     )
 

@@ -251,15 +251,15 @@ class Oracle:
         every = self.query.statement.early_us
         if every and clock_before is not None and clock_before // every < self.clock_us // every:
             self._emit(self.kind.early(), outcome, final=False)
-        self.first_seen = {
-            key: time
-            for key, time in self.first_seen.items()
-            if not passed(watermark, time + self.horizon + self.lateness)
-        }
         return self._finish(outcome)
 
     def _finish(self, outcome: Outcome) -> Outcome:
         self.epoch += 1
+        self.first_seen = {
+            key: time
+            for key, time in self.first_seen.items()
+            if not passed(self.watermark.value, time + self.horizon + self.lateness)
+        }
         outcome.watermark_us = self.watermark.value
         return outcome
 

@@ -11,27 +11,21 @@ from tidegate.engine.windows.operator import Arrival, Ingested
 from tidegate.state.watermark import SINGLE_SHARD, SeenShards, Shard, WatermarkState, advance
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from tidegate.engine.job import Job
-    from tidegate.engine.rows.prepare import BatchStart
     from tidegate.engine.state_io import StateIO
     from tidegate.state.manifest import Manifest, Tables
 
 
-def ingest(
-    rows: DataFrame, start: BatchStart, state: Manifest, job: Job, io: StateIO
-) -> tuple[Ingested, SeenShards]:
+def ingest(arrival: Arrival, state: Manifest, job: Job, io: StateIO) -> tuple[Ingested, SeenShards]:
     """Run job 1 over prepared rows; return what it did, and the shards that it saw."""
     if job.shard_by is None:
-        arrival = Arrival(rows=rows, start=start, tables=state.tables)
         ingested = job.operator.ingest(arrival, io)
         event_time_us = ingested.event_time_us
         times = {} if event_time_us is None else {SINGLE_SHARD: event_time_us}
         return ingested, SeenShards(times=times)
-    watched, seen = watch_shards(rows, job.plan, start)
-    arrival = Arrival(rows=watched, start=start, tables=state.tables)
-    return job.operator.ingest(arrival, io), seen(_known(state, job).keys())
+    watched, seen = watch_shards(arrival.rows, job.plan, arrival.start)
+    ingested = job.operator.ingest(replace(arrival, rows=watched), io)
+    return ingested, seen(_known(state, job).keys())
 
 
 def advanced(state: Manifest, seen: SeenShards, clock_us: int | None, job: Job) -> WatermarkState:

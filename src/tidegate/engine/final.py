@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def final_results(rows: DataFrame, job: Job) -> DataFrame:
     """Return the results of prepared rows: all are one batch, after which every window closes."""
-    return job.finisher.finish(job.operator.final_groups(rows, _start()), epoch=0)
+    return job.finisher.finish(job.operator.final_groups(*_without_duplicates(rows, job)), epoch=0)
 
 
 def final_errors(rows: DataFrame, job: Job) -> DataFrame:
@@ -41,12 +41,19 @@ def final_errors(rows: DataFrame, job: Job) -> DataFrame:
     records = side_output(fates, judged, ["error"])
     if not job.finisher.can_fail:
         return records
-    closed = job.finisher.closed(job.operator.final_groups(rows, start), epoch=0)
+    closed = job.finisher.closed(
+        job.operator.final_groups(*_without_duplicates(rows, job)), epoch=0
+    )
     return records.unionByName(failed_results(closed, judged))
 
 
 # A placeholder: failed rows are not late for any window.
 _NO_WINDOWS = "array(named_struct('start', 0L, 'end', 0L))"
+
+
+def _without_duplicates(rows: DataFrame, job: Job) -> tuple[DataFrame, BatchStart]:
+    """Rows with the duplicates among them marked, and what they are judged by."""
+    return (rows, _start()) if job.duplicates is None else job.duplicates.of_table(rows, _start())
 
 
 def _start() -> BatchStart:

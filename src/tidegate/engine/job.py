@@ -10,6 +10,7 @@ from typing import Protocol, assert_never, runtime_checkable
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StringType
 
+from tidegate.engine.rows.duplicates import Duplicates, duplicates_of
 from tidegate.engine.rows.finish import Finisher, native_types
 from tidegate.engine.rows.prepare import BatchStart
 from tidegate.engine.side_output.delivery import Deliveries
@@ -102,6 +103,7 @@ class Job:
         partitions: the maximum number of tasks of a shuffle; small batches use fewer.
         original: the type of original rows in side output; STRING if it has none.
         shard_by: the expression of the shards, with its type; None if the stream is one shard.
+        duplicates: what finds duplicates; None without ``dedup_key``.
     """
 
     plan: PhysicalPlan
@@ -111,6 +113,7 @@ class Job:
     partitions: int
     original: DataType
     shard_by: str | None = None
+    duplicates: Duplicates | None = None
 
 
 def make_job(plan: PhysicalPlan, rows: DataFrame, outlets: Outlets, partitions: int) -> Job:
@@ -139,6 +142,7 @@ def make_job(plan: PhysicalPlan, rows: DataFrame, outlets: Outlets, partitions: 
         partitions=partitions,
         original=rows.schema[ROW].dataType if ROW in rows.columns else StringType(),
         shard_by=shard and f"{shard.strip()}: {rows.schema[SHARD].dataType.simpleString()}",
+        duplicates=duplicates_of(plan, empty),
     )
 
 

@@ -55,7 +55,7 @@ def report_of(after: Manifest, counts: Counts, job: Job, stopwatch: Stopwatch) -
         state_rows=sum(segment.rows for segment in segments),
         state_bytes=sum(segment.bytes for segment in after.segments),
         segments=len(segments),
-        open_from_us=min((segment.first_us for segment in segments), default=None),
+        open_from_us=min((s.first_us for s in after.tables.of_windows), default=None),
         phases_ms=stopwatch.phases(),
         duration_ms=stopwatch.total_ms(),
     )

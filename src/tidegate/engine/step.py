@@ -1,6 +1,7 @@
 """The step: one micro-batch, ``step(state, rows, clock) -> (state', results, side output)``.
 
     prepare      (before the batch) event time, keys, arguments
+    duplicates   only with dedup_key, a job before: finds duplicates, writes the keys that are new
     ingest       job 1: rows become state, written as a segment, and are counted
     advance      the watermark, from what job 1 observed
     announce     only when something is emitted: an intent with clock, watermark and bound
@@ -27,12 +28,13 @@ from tidegate.engine.advance import advanced, bound, ingest, past_everything
 from tidegate.engine.clock import Leap, with_clock
 from tidegate.engine.early import early_groups, is_due, unshown_rows
 from tidegate.engine.faults import fault_point
+from tidegate.engine.merging import merge_segments
 from tidegate.engine.reporting import Stopwatch, report_of
+from tidegate.engine.rows.duplicates import sort_out
 from tidegate.engine.rows.prepare import BatchStart
 from tidegate.engine.side_output.records import Judged
 from tidegate.engine.side_output.routing import Unused, goes_out, write_side_output
-from tidegate.engine.tasks import files_for
-from tidegate.engine.windows.operator import Closed, Closing, Ingested
+from tidegate.engine.windows.operator import Arrival, Closed, Closing, Ingested
 from tidegate.metrics.report import BatchReport, Counts
 from tidegate.plan.columns import ERROR
 from tidegate.plan.logical import Authority
@@ -92,12 +94,18 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
         clock_us = batch.decided.clock_us
     start = BatchStart(epoch=epoch, clock_us=clock_us, bound_us=state.bound_us)
 
-    ingested, shards = Ingested(), SeenShards()
+    tables, ingested, shards = state.tables, Ingested(), SeenShards()
     if batch.rows is not None:
-        ingested, shards = ingest(batch.rows, start, state, job, io)
+        found = sort_out(Arrival(rows=batch.rows, start=start, tables=tables), job, io)
+        ingested, shards = ingest(found.arrival, state, job, io)
+        found.check(ingested)
+        tables = replace(
+            tables,
+            windows=(*tables.windows, *ingested.segments),
+            duplicates=(*tables.duplicates, *found.segments),
+        )
     counts = _with_fallbacks(ingested.counts, job)
     stopwatch.ends("ingest")
-    tables = replace(state.tables, windows=(*state.tables.windows, *ingested.segments))
 
     watermark = advanced(state, shards, clock_us, job)
     intent = batch.decided or _decide(state, batch, _Seen(watermark, tables, clock_us), job)
@@ -132,7 +140,7 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
     stopwatch.ends("side_output")
     fault_point("after_side_output", epoch)
 
-    live = _merge_segments(closed.tables, intent, job, io)
+    live = merge_segments(closed.tables, intent, job, io, MERGE_FACTOR)
     stopwatch.ends("merge")
     fault_point("after_merge", epoch)
 
@@ -294,27 +302,3 @@ def _rows(numbers: Callable[[], dict[str, int]]) -> int:
     return numbers()["rows"]
 
 
-def _merge_segments(tables: Tables, intent: Intent, job: Job, io: StateIO) -> Tables:
-    """Merge the segments of the lowest level that has too many; at most one level per step."""
-    levels = [segment.level for segment in tables.windows]
-    crowded = sorted(level for level in set(levels) if levels.count(level) >= MERGE_FACTOR)
-    if not crowded:
-        return tables
-    level = crowded[0]
-    crowd = [segment for segment in tables.windows if segment.level == level]
-    rest = tuple(segment for segment in tables.windows if segment.level != level)
-    merged = _merged(crowd, intent, job, io)
-    if merged is None:
-        return replace(tables, windows=rest)
-    return replace(tables, windows=(*rest, replace(merged, level=level + 1)))
-
-
-def _merged(crowd: list[Segment], intent: Intent, job: Job, io: StateIO) -> Segment | None:
-    operator = job.operator
-    io.tasks.set_for(crowd)
-    rows = operator.merge(io.read(crowd), intent.bound_us)
-    if not operator.merges_rows:
-        rows = rows.coalesce(files_for(crowd))
-    if operator.file_order:
-        rows = rows.sortWithinPartitions(*operator.file_order)
-    return io.write_counted(intent.epoch, "merged", rows, operator.bounds())

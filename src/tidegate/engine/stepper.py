@@ -15,6 +15,7 @@ from tidegate.engine.state_io import StateIO
 from tidegate.engine.step import Batch, step
 from tidegate.engine.tasks import Tasks
 from tidegate.errors import StateError, TidegateError
+from tidegate.plan.columns import DEDUP_KEY
 from tidegate.spark.isolation import pin
 from tidegate.state.batch import SparkBatch, is_replay
 from tidegate.state.intents import StepKind
@@ -25,6 +26,7 @@ from tidegate.state.store import StateStore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructField
 
     from tidegate.engine.job import Job
     from tidegate.metrics.report import BatchReport
@@ -84,7 +86,7 @@ class Stepper:
             store=self._store,
             tasks=Tasks(spark, job.partitions),
             schema=job.operator.state_schema,
-            types={f.name: f.dataType.simpleString() for f in job.operator.state_schema},
+            types={f.name: f.dataType.simpleString() for f in _state_columns(job)},
         )
         self._state = self._newest()
         self._has_begun = False
@@ -280,3 +282,9 @@ def _is_of(decided: Intent, batch: SparkBatch) -> bool:
     if not decided.is_batch or decided.batch_id != batch.batch_id:
         return True
     return (decided.query_id, decided.offsets_hash) == (batch.query_id, batch.offsets_hash)
+
+
+def _state_columns(job: Job) -> list[StructField]:
+    """The columns of the state, of all its tables."""
+    keys = [] if job.duplicates is None else [job.duplicates.schema[DEDUP_KEY]]
+    return [*job.operator.state_schema, *keys]

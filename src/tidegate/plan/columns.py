@@ -21,8 +21,10 @@ ERROR = "_err"  # STRING, the first error of the row, or of the results of a clo
 SHARD = "_shard"  # the shard of the watermark that it belongs to; of the expression's type
 ROW = "_row"  # STRUCT, the original row, for side output
 OPEN, EMIT, WHEN = "_open", "_emit", "_when"  # BOOLEAN, the conditions of a window
+DEDUP_KEY = "_dedup"  # any type, the value of dedup_key
 
 # A judged and placed row.
+DUPLICATE = "_dup"  # BOOLEAN, whether it is a duplicate, where the batch has any
 FATE = "_class"  # INT, its fate (``engine/rows/prepare.Fate``)
 PANE = "_pane"  # BIGINT, the start of its pane
 ORDER = "_order"  # STRUCT, orders rows by time and arrival

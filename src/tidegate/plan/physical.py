@@ -36,7 +36,8 @@ class PhysicalPlan:
     @property
     def needs_order(self) -> bool:
         """Whether windows, their ids or their values depend on the order of arrival."""
-        return self.close.window.needs_order or self.ingest.needs_order
+        by_arrival = self.settings.dedup_key is not None
+        return by_arrival or self.close.window.needs_order or self.ingest.needs_order
 
     @property
     def needs_ticks(self) -> bool:

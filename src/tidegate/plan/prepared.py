@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tidegate.plan.columns import OWN_TIME, PASS, SHARD, TIME
+from tidegate.plan.columns import DEDUP_KEY, OWN_TIME, PASS, SHARD, TIME
 from tidegate.plan.logical import WatermarkSpec
 from tidegate.plan.statement import Argument, Key
 from tidegate.plan.windows import Window
@@ -15,6 +15,7 @@ def prepared_columns(
     where: str | None,
     values: Iterable[Key | Argument],
     window: Window,
+    dedup_key: str | None = None,
 ) -> dict[str, str]:
     """Return the prepared columns that are expressions over FROM, as Spark SQL by name.
 
@@ -23,6 +24,7 @@ def prepared_columns(
         where: the WHERE clause.
         values: group keys and arguments of aggregates.
         window: its conditions and partition keys.
+        dedup_key: the expression by which a row is a duplicate.
     """
     columns = _time_columns(spec)
     if where is not None:
@@ -30,7 +32,10 @@ def prepared_columns(
     if spec.shard is not None:
         columns[SHARD] = spec.shard
     columns |= {value.name: value.expression.sql for value in values}
-    return columns | window.conditions | window.partition_keys
+    columns |= window.conditions | window.partition_keys
+    if dedup_key is not None:
+        columns[DEDUP_KEY] = dedup_key
+    return columns
 
 
 def _time_columns(spec: WatermarkSpec) -> dict[str, str]:

@@ -15,7 +15,8 @@ from tidegate.time import TimeUnit, format_duration
 def state_fingerprint(plan: PhysicalPlan) -> dict[str, str]:
     """Return what shapes the state of a plan; plans that share a checkpoint must agree in it.
 
-    Lag, lateness, WHERE, HAVING, projection, ORDER BY and LIMIT are not part of it and may change.
+    Lag, lateness, WHERE, HAVING, projection, ORDER BY, LIMIT and the horizon of
+    duplicates are not part of it and may change.
     """
     ingest, spec = plan.ingest, plan.watermark
     match ingest:
@@ -24,7 +25,7 @@ def state_fingerprint(plan: PhysicalPlan) -> dict[str, str]:
         case IngestRows():
             rows = [argument.expression.sql for argument in ingest.arguments]
             held = "rows of " + json.dumps(rows)
-    return {
+    shapes = {
         "window": _window_identity(plan.close.window),
         "emit": "on_close" if spec.emit_on_close else "at_once",
         "keys": json.dumps([key.expression.sql for key in ingest.keys]),
@@ -32,6 +33,8 @@ def state_fingerprint(plan: PhysicalPlan) -> dict[str, str]:
         "event_time": spec.event_time.sql or "the batch's clock",
         "mode": spec.mode.value,
     }
+    dedup_key = plan.settings.dedup_key
+    return shapes if dedup_key is None else {**shapes, "dedup_key": dedup_key}
 
 
 def _window_identity(window: Window) -> str:

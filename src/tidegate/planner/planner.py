@@ -120,7 +120,9 @@ def _stages(logical: LogicalPlan, settings: Settings) -> PhysicalPlan:
             original_row=query.original_row,
             hint=query.statement.hint,
             watermark=spec,
-            columns=prepared_columns(spec, filters.get(FilterStage.WHERE), values, window),
+            columns=prepared_columns(
+                spec, filters.get(FilterStage.WHERE), values, window, settings.dedup_key
+            ),
         ),
         ingest=IngestRows(
             keys=aggregation.keys,

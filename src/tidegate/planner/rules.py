@@ -98,8 +98,6 @@ def runnable(plan: PhysicalPlan) -> str | None:
 
 # The settings that the engine does not implement yet.
 SETTINGS_NOT_YET_RUN: tuple[tuple[str, Callable[[Settings], object]], ...] = (
-    ("dedup_key", lambda settings: settings.dedup_key),
-    ("dedup_horizon", lambda settings: settings.dedup_horizon_us),
     ("max_groups", lambda settings: settings.max_groups),
     ("max_rows_per_group", lambda settings: settings.max_rows_per_group),
 )

@@ -67,7 +67,7 @@ class Tables:
     Attributes:
         windows: the partials or rows that windows are made of.
         log: the rows that ordered windows (state, count) carry over from one close to the next.
-        duplicates: the keys of rows that have been seen; not used yet.
+        duplicates: the keys of rows, each with the time at which it was first seen.
         quotas: the groups that are counted against a limit; not used yet.
         shards: the shards of the watermark, where they are too many for the manifest,
             see ``tidegate.state.shards``.
@@ -88,6 +88,11 @@ class Tables:
     def of_rows(self) -> tuple[Segment, ...]:
         """The segments of all tables whose rows come from rows of the stream."""
         return replace(self, shards=()).segments
+
+    @property
+    def of_windows(self) -> tuple[Segment, ...]:
+        """The segments that hold rows of windows."""
+        return (*self.windows, *self.log)
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Tables:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
-from tidegate.plan.columns import ORDER, TIME
+from tidegate.plan.columns import DEDUP_KEY, ORDER, TIME
 from tidegate.plan.stages import IngestPartials
 from tidegate.state.manifest import MANIFEST_VERSION, check_version, reading
 
@@ -71,6 +71,8 @@ def plan_file(plan: PhysicalPlan) -> PlanFile:
     columns = {TIME: "the event time", ORDER: "the order of arrival"}
     columns |= {argument.name: argument.expression.sql for argument in ingest.arguments}
     columns |= plan.close.window.partition_keys
+    if plan.settings.dedup_key is not None:
+        columns[DEDUP_KEY] = plan.settings.dedup_key
     merges: dict[str, str] = {}
     values: dict[str, str] = {}
     if isinstance(ingest, IngestPartials):

@@ -230,11 +230,12 @@ class StateStore:
         return self._cleaner.clean_up(manifest, written)
 
     def write_segment(
-        self, epoch: int, what: str, rows: DataFrame
+        self, epoch: int, what: str, rows: DataFrame, options: Mapping[str, str] | None = None
     ) -> tuple[str, tuple[StateFile, ...]]:
         """Write a segment to a folder of its own; return its name and its files.
 
-        If no manifest names it, it is deleted after the next commit.
+        If no manifest names it, it is deleted after the next commit. ``options`` are further ones
+        of the Parquet writer.
         """
         name = self._new_segment(epoch, what)
         folder = f"{SEGMENTS}/{name}"
@@ -243,7 +244,7 @@ class StateStore:
             self._path(folder),
             local=None if self._local is None else f"{self._local}/{folder}",
             format="parquet",
-            options=_WRITE_OPTIONS,
+            options={**_WRITE_OPTIONS, **(options or {})},
         )
         try:
             entries = self.files.entries(folder)

@@ -54,7 +54,7 @@ def take_in(placed: DataFrame, intake: Intake, start: BatchStart, io: StateIO) -
     """Write placed rows as the segment of an epoch; if no row is kept, there is no segment."""
     fault_point("before_segment", start.epoch)
     io.tasks.set_for_batch()
-    expressions = _numbers(intake)
+    expressions = _numbers(intake, start)
     if FALLBACKS in placed.columns:
         expressions["fallbacks"] = f"sum(IF({_kept_sql(intake)}, {FALLBACKS}, 0))"
     watched, numbers = observed(placed, expressions)
@@ -78,7 +78,7 @@ def take_in(placed: DataFrame, intake: Intake, start: BatchStart, io: StateIO) -
     return Ingested(segments=(segment,), counts=counts, event_time_us=seen["time"])
 
 
-def _numbers(intake: Intake) -> dict[str, str]:
+def _numbers(intake: Intake, start: BatchStart) -> dict[str, str]:
     """What to observe: few expressions, since each is computed for every state row of the batch."""
     kept = _kept_sql(intake)
     numbers = {
@@ -92,7 +92,8 @@ def _numbers(intake: Intake) -> dict[str, str]:
         # There is at most one partial for each fate and task, so the list is short.
         numbers["others"] = f"collect_list(IF({KEPT}, NULL, struct({FATE}, {ROWS})))"
     else:
-        numbers |= {f.name: f"sum(IF({FATE} = {f.value}, {ROWS}, 0))" for f in COUNTED}
+        possible = (f for f in COUNTED if start.has_duplicates or f is not Fate.DUPLICATE)
+        numbers |= {f.name: f"sum(IF({FATE} = {f.value}, {ROWS}, 0))" for f in possible}
     if intake.late is not None:
         numbers["late"] = f"sum(IF({KEPT} AND {intake.late}, {ROWS}, 0))"
     if intake.partial is not None:
@@ -129,6 +130,7 @@ def _counts(seen: dict[str, Any]) -> Counts:
         accumulated=accumulated,
         late=rows[Fate.LATE],
         error=sum(rows[fate] for fate in (*UNTIMED, Fate.ROW_ERROR) if fate in rows),
+        duplicate=rows[Fate.DUPLICATE],
         filtered=rows[Fate.FILTERED],
         outside_windows=rows[Fate.OUTSIDE_WINDOWS],
         partial=seen.get("partial") or 0,

@@ -12,6 +12,7 @@ cross into the batch:
     _k0 ..            group keys          _x0 ..   arguments and filters of aggregates
     _p0 ..            partition keys of the window (OVER)
     _open, _emit, _when   the window's conditions
+    _dedup            the value of dedup_key (only when it is set)
     _row    STRUCT    the source's columns (only when side output wants the original row)
 
 ``classify`` adds, inside the batch, ``_class`` (a ``Fate``) and ``_pane``. For rows that are not
@@ -31,6 +32,7 @@ from pyspark.sql import DataFrame
 from tidegate.engine.windows.panes.grid import PaneGrid
 from tidegate.names import in_backticks, quoted
 from tidegate.plan.columns import (
+    DUPLICATE,
     EMIT,
     ERROR,
     FATE,
@@ -68,6 +70,7 @@ class Fate(IntEnum):
     OUTSIDE_WINDOWS = 5
     EVENT_TIME_OUT_OF_RANGE = 6
     ROW_ERROR = 7
+    DUPLICATE = 8
 
 
 # Rows of these fates have no event time that the watermark may follow.
@@ -145,11 +148,13 @@ class BatchStart:
         clock_us: the clock of the batch, the same for all its rows; None if only types are needed.
         bound_us: windows with an end up to here had closed (the watermark less the allowed
             lateness); None: no watermark yet.
+        has_duplicates: whether some rows are duplicates; all of them then have ``_dup``.
     """
 
     epoch: int
     clock_us: int | None = None
     bound_us: int | None = None
+    has_duplicates: bool = False
 
 
 def guarded_columns(plan: PhysicalPlan) -> dict[str, str]:
@@ -287,6 +292,7 @@ def fate_case(
         (_in_the_future(plan, start), Fate.FUTURE_EVENT_TIME),
         (f"{ERROR} IS NOT NULL" if has_row_errors(plan) else None, Fate.ROW_ERROR),
         (f"NOT coalesce({PASS}, false)" if plan.prepare.where is not None else None, Fate.FILTERED),
+        (DUPLICATE if start.has_duplicates else None, Fate.DUPLICATE),
         (outside, Fate.OUTSIDE_WINDOWS),
         (late, Fate.LATE),
     ]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 # The kind and the reason that a record gives for each fate that has one.
 REASONS: dict[Fate, tuple[str, str]] = {
     Fate.LATE: ("late", "allowed_lateness_exceeded"),
+    Fate.DUPLICATE: ("duplicate", "duplicate_key"),
     Fate.NULL_EVENT_TIME: ("error", "null_event_time"),
     Fate.FUTURE_EVENT_TIME: ("error", "future_event_time"),
     Fate.EVENT_TIME_OUT_OF_RANGE: ("error", "event_time_out_of_range"),

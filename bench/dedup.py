@@ -1,0 +1,79 @@
+"""The cost of ``dedup_key`` with a million live keys: the same rows with and without it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from bench.contenders import AGGREGATES, Question
+from bench.report import Figure, Report, Table
+from bench.rounds import Entry, Harness, disagreements, measure, verdict
+from bench.workload import Workload
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+BATCHES = 8
+LIVE_KEYS = 1_000_000
+
+# A row of a thousand repeats the key of the row before.
+KEY = "IF(id % 1000 = 999, id - 1, id)"
+
+
+def dedup(harness: Harness) -> Report:
+    """Compare the times of a query with ``dedup_key`` and without, on rows of which few repeat."""
+    plain = _question(harness)
+    horizon_seconds = plain.workload.span_seconds * LIVE_KEYS // plain.workload.rows
+    settings = {"dedup_key": "value", "dedup_horizon": f"{horizon_seconds}s"}
+    checked = replace(plain, name="dedup", settings=settings)
+    measured = measure(
+        harness,
+        [
+            Entry(label="dedup", contender="tidegate", question=checked),
+            Entry(label="none", contender="tidegate", question=plain),
+        ],
+    )
+    failures = disagreements(measured)
+    table = Table(
+        title=f"dedup: {plain.workload.rows:,} rows in {BATCHES} batches, median of "
+        f"{harness.rounds}",
+        header=["", "seconds", "least", "most"],
+        rows=[
+            [
+                label,
+                f"{of.median_seconds:.2f}",
+                f"{min(run.seconds for run in of.runs):.2f}",
+                f"{max(run.seconds for run in of.runs):.2f}",
+            ]
+            for label, of in measured.items()
+        ],
+        notes=verdict(failures),
+    )
+    value = measured["dedup"].median_seconds / measured["none"].median_seconds
+    figure = Figure(name="dedup_vs_none", value=value, target="<= 2")
+    return Report(tables=[table], figures=[figure], failures=failures)
+
+
+def _question(harness: Harness) -> Question:
+    aggregates = ", ".join(f"{text} AS {column}" for column, text in AGGREGATES.items())
+
+    def ask(rows: DataFrame) -> DataFrame:
+        raise AssertionError("only Tidegate answers this question")
+
+    return Question(
+        name="no dedup",
+        workload=Workload(
+            name="dedup",
+            rows=harness.rows_or(8_000_000),
+            files=BATCHES,
+            span_seconds=80,
+            jitter_us=2_000_000,
+            value=KEY,
+        ),
+        sql=(
+            f"SELECT key, window_start() AS s, window_end() AS e, {aggregates} "
+            "FROM events GROUP BY tumblingwindow('ss', 10), key"
+        ),
+        ask=ask,
+        columns=("key", "s", "e", *AGGREGATES),
+    )
