@@ -254,11 +254,6 @@ def test_both_time_modes_and_both_paths_run(settings: Settings) -> None:
     [
         (
             query(),
-            replace(BY_TS, dedup_key="user"),
-            "The setting dedup_key is planned and not yet run.",
-        ),
-        (
-            query(),
             replace(BY_TS, max_groups=5),
             "The setting max_groups is planned and not yet run.",
         ),

@@ -10,7 +10,7 @@ from tidegate.analysis.analyzer import Analyzer, Failure, analyzer
 from tidegate.analysis.messages import in_words, is_not_boolean, not_boolean
 from tidegate.errors import ConfigError, QueryError, TidegateError
 from tidegate.frontend.probes.probe import Probe
-from tidegate.frontend.probes.questions import Questions, questions
+from tidegate.frontend.probes.questions import Questions, questions, setting_probe
 from tidegate.plan.logical import Authority
 from tidegate.plan.time_columns import TimeColumn, TimeKind
 from tidegate.plan.windows import Cumulate, Hopping, Tumbling
@@ -44,7 +44,9 @@ def refusal(
     with analyzer(spark, used) as spark_analyzer:
         whole = spark_analyzer.ask(asked.whole, asked.rows.ctes)
         if not isinstance(whole, Failure):
-            return _refused_key(bound, asked, spark_analyzer)
+            return _refused_key(bound, asked, spark_analyzer) or _refused_dedup_key(
+                plan, asked, spark_analyzer
+            )
         for part in asked.parts:
             if part.needs is not None:
                 needed_answer = spark_analyzer.ask(part.needs, part.ctes)
@@ -54,7 +56,8 @@ def refusal(
             if isinstance(answer, Failure) and not _is_about_names(answer):
                 return _refused(part, answer, spark_analyzer, asked.words)
         wrong = _refused_time(plan, asked, spark_analyzer)
-        return wrong or _refused_key(bound, asked, spark_analyzer)
+        wrong = wrong or _refused_key(bound, asked, spark_analyzer)
+        return wrong or _refused_dedup_key(plan, asked, spark_analyzer)
 
 
 def column_types(
@@ -155,6 +158,27 @@ def _refused_key(
                 "Take a part of the value, or make text of it with to_json.",
             )
     return None
+
+
+def _refused_dedup_key(
+    plan: PhysicalPlan, asked: Questions, spark_analyzer: Analyzer
+) -> TidegateError | None:
+    """The refusal of a ``dedup_key`` that Spark cannot compute, or whose values have no order."""
+    if plan.settings.dedup_key is None:
+        return None
+    probe = setting_probe("dedup_key", plan.settings.dedup_key, asked.rows)
+    answer = spark_analyzer.ask(probe.query, probe.ctes)
+    if isinstance(answer, Failure):
+        return None if _is_about_names(answer) else _refused(probe, answer, spark_analyzer, {})
+    kind = answer[0].dataType
+    without = _unordered(kind)
+    if without is None:
+        return None
+    return probe.refused(
+        f"dedup_key is {kind.simpleString().upper()}, and values of the type {without.upper()} "
+        "have no order",
+        "Take a part of the value, or make text of it with to_json.",
+    )
 
 
 def _unordered(kind: DataType) -> str | None:

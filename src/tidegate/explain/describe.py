@@ -10,6 +10,7 @@ from tidegate.explain.facts import (
     Detail,
     Json,
     closing,
+    dedup_details,
     early_facts,
     fact,
     watermark_details,
@@ -124,6 +125,8 @@ def _physical_nodes(plan: PhysicalPlan) -> list[tuple[str, _Facts]]:
             nodes.append(("Aggregation", ({}, details)))
             nodes.append((f"{type(window).__name__}Window", (parameters, ())))
     closes = (fact("closes", closing(window, spec)), *early_facts(plan.close.early_us))
+    if plan.settings.dedup_key is not None:
+        nodes.append(("Deduplication", ({}, dedup_details(plan.settings, spec))))
     nodes.append(("Watermark", (parameters, (*watermark_details(spec), *closes))))
     if prepare.where is not None:
         nodes.append(_filter_node(FilterStage.WHERE, prepare.where))

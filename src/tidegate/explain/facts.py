@@ -7,7 +7,7 @@ from typing import TypeAlias, assert_never
 
 from tidegate.plan.columns import SOURCE
 from tidegate.plan.logical import Authority, WatermarkSpec
-from tidegate.plan.settings import TimeMode
+from tidegate.plan.settings import Settings, TimeMode
 from tidegate.plan.windows import (
     Count,
     Cumulate,
@@ -114,6 +114,19 @@ def _shard(spec: WatermarkSpec) -> str:
     gone = "" if expiry_us is None else f"; forgotten after {format_duration(expiry_us)} of silence"
     shard = spec.shard.strip().replace(SOURCE, "source")
     return f"{shard}, {_decider(spec.shard_authority, 'shard')}{gone}"
+
+
+def dedup_details(settings: Settings, spec: WatermarkSpec) -> tuple[Detail, ...]:
+    """Return what takes out duplicates, and what is kept for it; there is a ``dedup_key``."""
+    assert settings.dedup_key is not None, "asked only then"
+    assert settings.dedup_horizon_us is not None, "it comes with the key"
+    horizon = format_duration(settings.dedup_horizon_us)
+    late = f" + {format_duration(spec.lateness_us)}" if spec.lateness_us else ""
+    return (
+        fact("key", settings.dedup_key),
+        fact("duplicate", f"a row up to {horizon} after the first of its key; NULL has none"),
+        fact("keeps", f"each key with the time of its first row, until W > time + {horizon}{late}"),
+    )
 
 
 def _decider(authority: Authority, setting: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tidegate.explain.facts import Json
-from tidegate.plan.columns import OWN_TIME, PASS, SHARD, TIME
+from tidegate.plan.columns import DEDUP_KEY, OWN_TIME, PASS, SHARD, TIME
 from tidegate.plan.guarded import MALFORMED_RECORD, Guarded, reasons_of
 from tidegate.plan.physical import PhysicalPlan
 from tidegate.plan.settings import ErrorPolicy
@@ -62,6 +62,8 @@ def _of_rows(plan: PhysicalPlan) -> list[tuple[str, Guarded]]:
     written |= dict.fromkeys((TIME, OWN_TIME), f"event time {event_time}")
     if PASS in written:
         written[PASS] = f"WHERE {written[PASS]}"
+    if DEDUP_KEY in written:
+        written[DEDUP_KEY] = f"dedup_key {written[DEDUP_KEY].strip()}"
     # A row whose shard fails is no error.
     guards = {name: each for name, each in plan.prepare.guards.items() if name != SHARD}
     found = [(written[name], each) for name, each in guards.items()]

@@ -102,6 +102,11 @@ def _rows(bound: BoundQuery) -> DataSource | Join:
     return Join(child=source, from_clause=written, tables=bound.tables)
 
 
+def _alone(text: str | None) -> str | None:
+    """The expression of a setting so that a comment at its end does not go on after it."""
+    return None if text is None else text.strip() + ("\n" if "--" in text else "")
+
+
 def _stages(logical: LogicalPlan, settings: Settings) -> PhysicalPlan:
     """The stages of a logical plan before any rule: rows are stored whole, nothing is guarded."""
     query = logical.query
@@ -121,7 +126,11 @@ def _stages(logical: LogicalPlan, settings: Settings) -> PhysicalPlan:
             hint=query.statement.hint,
             watermark=spec,
             columns=prepared_columns(
-                spec, filters.get(FilterStage.WHERE), values, window, settings.dedup_key
+                spec,
+                filters.get(FilterStage.WHERE),
+                values,
+                window,
+                dedup_key=_alone(settings.dedup_key),
             ),
         ),
         ingest=IngestRows(
