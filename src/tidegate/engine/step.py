@@ -98,12 +98,7 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
     if batch.rows is not None:
         found = sort_out(Arrival(rows=batch.rows, start=start, tables=tables), job, io)
         ingested, shards = ingest(found.arrival, state, job, io)
-        found.check(ingested)
-        tables = replace(
-            tables,
-            windows=(*tables.windows, *ingested.segments),
-            duplicates=(*tables.duplicates, *found.segments),
-        )
+        tables = found.taken_in(ingested)
     counts = _with_fallbacks(ingested.counts, job)
     stopwatch.ends("ingest")
 
@@ -300,5 +295,3 @@ def _emit(closed: Closed, early: DataFrame | None, epoch: int, job: Job) -> Emit
 
 def _rows(numbers: Callable[[], dict[str, int]]) -> int:
     return numbers()["rows"]
-
-

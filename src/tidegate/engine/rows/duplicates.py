@@ -29,7 +29,7 @@ from tidegate.plan.columns import DEDUP_KEY, DUPLICATE, FATE, TIME
 from tidegate.plan.time_columns import LEAST_TIME_US
 from tidegate.spark.observe import observed
 from tidegate.spark.statements import ROW_NUMBER, by_reference, over, over_all
-from tidegate.state.manifest import Segment
+from tidegate.state.manifest import Segment, Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -73,8 +73,8 @@ class Sorted:
     segments: tuple[Segment, ...] = ()
     count: int = 0
 
-    def check(self, ingested: Ingested) -> None:
-        """Check that ingest has met the duplicates that were found.
+    def taken_in(self, ingested: Ingested) -> Tables:
+        """Return the state with what ingest wrote, if it has met the duplicates that were found.
 
         Raises:
             ExecutionError: the rows came in another order when they were read again.
@@ -86,6 +86,12 @@ class Sorted:
                 f"but {found:,} when the rows were read again\n\nThe source must give the rows of "
                 "a batch in the same order each time. Remove what shuffles them before this query."
             )
+        tables = self.arrival.tables
+        return replace(
+            tables,
+            windows=(*tables.windows, *ingested.segments),
+            duplicates=(*tables.duplicates, *self.segments),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
