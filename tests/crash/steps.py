@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import tidegate
 from tidegate.engine.job import Outlets
 from tidegate.engine.stepper import Stepper
+from tidegate.spark.isolation import in_session
 from tidegate.state.batch import SparkBatch
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ class Case:
 
     def prepared(self, rows: DataFrame) -> DataFrame:
         query = tidegate.sql(self.sql, settings=self.settings, spark=self.spark, r=rows)
-        return query._prepare({"r": rows})
+        return in_session(query._prepare({"r": rows}), self.spark)
 
     def tree(self) -> dict[str, int]:
         """Every file of the checkpoint and its size."""
