@@ -13,7 +13,17 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from bench import dedup, floor, guards, sessions, shards, sliding, state, state_partitions, throughput
+from bench import (
+    dedup,
+    floor,
+    guards,
+    sessions,
+    shards,
+    sliding,
+    state,
+    state_partitions,
+    throughput,
+)
 from bench.report import Figure, Report, format_figure, format_table, format_targets
 from bench.rounds import Harness, progress
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tidegate.engine.rows.duplicates import sort_out
 from tidegate.engine.rows.shards import watch_shards
 from tidegate.engine.windows.operator import Arrival, Ingested
 from tidegate.state.watermark import SINGLE_SHARD, SeenShards, Shard, WatermarkState, advance
@@ -16,7 +17,18 @@ if TYPE_CHECKING:
     from tidegate.state.manifest import Manifest, Tables
 
 
-def ingest(arrival: Arrival, state: Manifest, job: Job, io: StateIO) -> tuple[Ingested, SeenShards]:
+def ingest(
+    arrival: Arrival, state: Manifest, job: Job, io: StateIO
+) -> tuple[Tables, Ingested, SeenShards]:
+    """Take in prepared rows; return the state with them, what was done, and the shards."""
+    found = sort_out(arrival, job, io)
+    ingested, shards = _ingest(found.arrival, state, job, io)
+    return found.taken_in(ingested), ingested, shards
+
+
+def _ingest(
+    arrival: Arrival, state: Manifest, job: Job, io: StateIO
+) -> tuple[Ingested, SeenShards]:
     """Run job 1 over prepared rows; return what it did, and the shards that it saw."""
     if job.shard_by is None:
         ingested = job.operator.ingest(arrival, io)

@@ -30,7 +30,6 @@ from tidegate.engine.early import early_groups, is_due, unshown_rows
 from tidegate.engine.faults import fault_point
 from tidegate.engine.merging import merge_segments
 from tidegate.engine.reporting import Stopwatch, report_of
-from tidegate.engine.rows.duplicates import sort_out
 from tidegate.engine.rows.prepare import BatchStart
 from tidegate.engine.side_output.records import Judged
 from tidegate.engine.side_output.routing import Unused, goes_out, write_side_output
@@ -96,9 +95,8 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
 
     tables, ingested, shards = state.tables, Ingested(), SeenShards()
     if batch.rows is not None:
-        found = sort_out(Arrival(rows=batch.rows, start=start, tables=tables), job, io)
-        ingested, shards = ingest(found.arrival, state, job, io)
-        tables = found.taken_in(ingested)
+        arrival = Arrival(rows=batch.rows, start=start, tables=tables)
+        tables, ingested, shards = ingest(arrival, state, job, io)
     counts = _with_fallbacks(ingested.counts, job)
     stopwatch.ends("ingest")
 
