@@ -26,7 +26,7 @@ from tidegate.state.rollback import roll_back, rollback_of
 from tidegate.time import format_duration, from_text, parse_duration
 
 # With more state rows than this the summary does not read them in order to count open windows.
-_MOST_COUNTED = 500_000
+_MOST_COUNTED = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +60,13 @@ class Checkpoint:
     manifest: Manifest
     plan: PlanFile
 
-    def open_windows(self, start_us: int | None = None) -> list[OpenWindow]:
-        """Return the open windows, or those with a given start."""
+    def open_windows(self, start_us: int) -> list[OpenWindow]:
+        """Return the open windows with a given start."""
         return OpenWindows(self.reader, self.manifest, self.plan).all(start_us)
+
+    def counted_windows(self) -> list[OpenWindow]:
+        """Return all open windows; their rows may have no other columns than those of groups."""
+        return OpenWindows(self.reader, self.manifest, self.plan, counts_only=True).all()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +202,7 @@ def _count(checkpoint: Checkpoint) -> int | None:
     if sum(segment.rows for segment in checkpoint.manifest.segments) > _MOST_COUNTED:
         return None
     try:
-        return len(checkpoint.open_windows())
+        return len(checkpoint.counted_windows())
     except StateError:
         return None  # --windows says why
 
@@ -208,7 +212,7 @@ def _counted(number: int | None) -> str:
 
 
 def _windows(checkpoint: Checkpoint, _: Request) -> View:
-    windows = checkpoint.open_windows()
+    windows = checkpoint.counted_windows()
     rows = [
         {
             "window": _interval(window),

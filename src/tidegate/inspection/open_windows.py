@@ -20,7 +20,6 @@ from tidegate.state.plan_file import PlanFile
 from tidegate.state.reader import StateReader
 
 Row: TypeAlias = Mapping[str, Any]
-Times: TypeAlias = tuple[int, int]
 
 # Columns of state rows that only one operator has.
 _FIRST, _LAST = "_first", "_last"  # the times of a span of a session
@@ -61,11 +60,13 @@ class OpenWindows:
         reader: the checkpoint.
         manifest: one of its manifests.
         plan: what its columns mean.
+        counts_only: rows need have no other columns than those of groups.
     """
 
     reader: StateReader
     manifest: Manifest
     plan: PlanFile
+    counts_only: bool = False
 
     def all(self, start_us: int | None = None) -> list[OpenWindow]:
         """Return the windows in order of their end, or only those with a given start.
@@ -104,9 +105,9 @@ class OpenWindows:
         return self.manifest.bound_us is None or end_us > self.manifest.bound_us
 
     def _panes(self, grid: PaneGrid, start_us: int | None) -> Iterable[OpenWindow]:
-        within = None if start_us is None else (start_us, start_us + grid.size_us)
+        within = None if start_us is None else (PANE, start_us, start_us + grid.size_us)
         windows: dict[int, OpenWindow] = {}
-        for row in self._rows(PANE, within):
+        for row in self._rows(PANE, within=within):
             pane_us = row[PANE]
             last_us = grid.last_end(pane_us)
             first_us = _first_end(grid, pane_us)
@@ -121,7 +122,7 @@ class OpenWindows:
 
     def _sessions(self, gap_us: int) -> Iterator[OpenWindow]:
         due_us = None if self.manifest.bound_us is None else self.manifest.bound_us - gap_us
-        spans = [row for row in self._rows() if due_us is None or row[_LAST] >= due_us]
+        spans = [row for row in self._rows(_FIRST, _LAST) if due_us is None or row[_LAST] >= due_us]
         for of_key in _by(self._group, spans):
             window: OpenWindow | None = None
             last_us = 0
@@ -169,21 +170,14 @@ class OpenWindows:
                     window.add(self._group, row)
                 yield window
 
-    def _rows(self, column: str = "", within: Times | None = None) -> Iterator[Row]:
-        """The state rows of windows, or those with a column in a half-open range of times."""
+    def _rows(self, *needed: str, within: tuple[str, int, int] | None = None) -> Iterator[Row]:
+        """The state rows of windows, or those in a range; ``needed`` are columns of the kind."""
         segments = self.manifest.tables.windows
-        if within is None:
-            return self.reader.rows(segments)
-        first_us, end_us = within
-        near = [s for s in segments if s.first_us < end_us and s.last_us >= first_us]
-        rows = self.reader.rows(tuple(near))
-        return (row for row in rows if first_us <= row[column] < end_us)
-
-
-def waiting_rows(manifest: Manifest, rows: Iterable[Row]) -> int:
-    """Return how many rows of the table ``windows`` wait for the watermark to pass their time."""
-    bound_us = manifest.bound_us
-    return sum(1 for row in rows if bound_us is None or row[TIME] >= bound_us)
+        if within is not None:
+            _, first_us, end_us = within
+            segments = tuple(s for s in segments if s.first_us < end_us and s.last_us >= first_us)
+        columns = [*needed, *self._group] if needed and self.counts_only else None
+        return self.reader.rows(segments, columns=columns, within=within)
 
 
 def _machine(rows: list[Row]) -> list[Row]:

@@ -6,7 +6,7 @@ stay for another ten batches.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -88,8 +88,19 @@ class StateReader:
         """Return the first file that differs from what the manifest says, None if there is none."""
         return listed_damage(self._files, segments)
 
-    def rows(self, segments: tuple[Segment, ...]) -> Iterator[dict[str, Any]]:
+    def rows(
+        self,
+        segments: tuple[Segment, ...],
+        *,
+        columns: Sequence[str] | None = None,
+        within: tuple[str, int, int] | None = None,
+    ) -> Iterator[dict[str, Any]]:
         """Yield the state rows of segments by column.
+
+        Args:
+            segments: the segments.
+            columns: the columns to read; None: all.
+            within: only rows with a BIGINT column in a half-open range: column, first, end.
 
         Raises:
             StateError: a file is damaged, or pyarrow is not installed.
@@ -103,7 +114,8 @@ class StateReader:
         for path in self.paths(segments):
             # Spark writes TIMESTAMP as INT96, of which Python has no nanoseconds.
             file = parquet.ParquetFile(path, coerce_int96_timestamp_unit="us")
-            yield from file.read().to_pylist()
+            for batch in file.iter_batches(columns=columns):
+                yield from (batch if within is None else _within(batch, *within)).to_pylist()
 
     @property
     def _root(self) -> Path:
@@ -116,3 +128,11 @@ class StateReader:
     @property
     def _log(self) -> ManifestLog:
         return ManifestLog(self._files)
+
+
+def _within(batch: Any, column: str, first: int, end: int) -> Any:  # noqa: ANN401 - of pyarrow
+    compute = import_module("pyarrow.compute")
+    values = batch.column(column)
+    return batch.filter(
+        compute.and_(compute.greater_equal(values, first), compute.less(values, end))
+    )
