@@ -15,13 +15,14 @@ import click
 
 from tidegate.cli.check import check, explain
 from tidegate.cli.demo import demo
+from tidegate.cli.init import init
 from tidegate.cli.query import sql
 from tidegate.cli.run import run
 from tidegate.cli.state import state
 from tidegate.cli.test import test
 from tidegate.errors import TidegateError
 
-COMMANDS = (check, explain, run, sql, test, state, demo)
+COMMANDS = (check, explain, run, sql, test, state, init, demo)
 
 # Read by spark/log4j2.properties.
 LOG_LEVEL = "TIDEGATE_SPARK_LOG"

@@ -5,9 +5,19 @@ The text under a key is its description; messages end with it when the value is 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt, create_model
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    PositiveInt,
+    WithJsonSchema,
+    create_model,
+)
 
 from tidegate.connectors.kafka_columns import VALUES
 from tidegate.plan.schema import parse_schema
@@ -56,21 +66,41 @@ def _option(value: object) -> object:
             return value
 
 
-def _one_of(*words: str) -> BeforeValidator:
-    def check(value: object) -> object:
-        if isinstance(value, str) and value not in words:
-            raise ValueError(f"it must be one of {', '.join(words)}")
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """Checks that a text is one of some words."""
+
+    words: tuple[str, ...]
+
+    def __call__(self, value: object) -> object:
+        if isinstance(value, str) and value not in self.words:
+            raise ValueError(f"it must be one of {', '.join(self.words)}")
         return value
 
-    return BeforeValidator(check)
+
+class _OneOf(BeforeValidator):
+    """``_Words``, which the JSON schema of the file lists."""
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> Any:  # noqa: ANN401 - of pydantic
+        assert isinstance(self.func, _Words), "made by _one_of"
+        return handler(schema) | {"enum": list(self.func.words)}
 
 
-Duration = Annotated[int, BeforeValidator(_duration)]
-PositiveDuration = Annotated[int, BeforeValidator(_positive_duration)]
-DurationText = Annotated[str, BeforeValidator(_duration_text)]
+def _one_of(*words: str) -> BeforeValidator:
+    return _OneOf(_Words(words))
+
+
+# How editors check what the validators read; the model has the values after that.
+_DURATION_SCHEMA = WithJsonSchema({"type": "string", "pattern": r"^\s*\d+\s*(us|ms|s|m|h|d)\s*$"})
+_OPTION_SCHEMA = WithJsonSchema({"type": ["string", "number", "boolean"]})
+_TEXT_SCHEMA = WithJsonSchema({"type": "string", "minLength": 1})
+
+Duration = Annotated[int, BeforeValidator(_duration), _DURATION_SCHEMA]
+PositiveDuration = Annotated[int, BeforeValidator(_positive_duration), _DURATION_SCHEMA]
+DurationText = Annotated[str, BeforeValidator(_duration_text), _DURATION_SCHEMA]
 SchemaText = Annotated[str, BeforeValidator(_schema)]
-Text = Annotated[str, BeforeValidator(_not_empty)]
-Options = dict[str, Annotated[str, BeforeValidator(_option)]]
+Text = Annotated[str, BeforeValidator(_not_empty), _TEXT_SCHEMA]
+Options = dict[str, Annotated[str, BeforeValidator(_option), _OPTION_SCHEMA]]
 
 
 class Section(BaseModel):
