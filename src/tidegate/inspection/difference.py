@@ -24,7 +24,7 @@ from tidegate.state.schema import can_be_read_as
 MAY_CHANGE = (
     "the select list, HAVING, ORDER BY, LIMIT",
     "WHERE",
-    "lag and allowed lateness, idle_timeout with on_idle, max_future_skew",
+    "lag and allowed lateness, idle_timeout and on_idle, max_future_skew, dedup_horizon",
     "sinks, side output and its routing, error_policy",
     "trigger, cores, partitions, the number of executors",
 )
