@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tidegate.connectors.delta import DeltaSink
     from tidegate.connectors.files import FileSink
     from tidegate.connectors.formats import FormatSink
+    from tidegate.connectors.jdbc import JdbcSink
     from tidegate.connectors.kafka_sink import KafkaSink
     from tidegate.connectors.memory import MemorySink
     from tidegate.connectors.protocol import Sink
@@ -46,6 +47,7 @@ __all__ = [
     "ExecutionError",
     "FileSink",
     "FormatSink",
+    "JdbcSink",
     "KafkaSink",
     "MemorySink",
     "Query",
@@ -69,6 +71,7 @@ _LATE = {
     "FileSink": "tidegate.connectors.files",
     "KafkaSink": "tidegate.connectors.kafka_sink",
     "FormatSink": "tidegate.connectors.formats",
+    "JdbcSink": "tidegate.connectors.jdbc",
     "MemorySink": "tidegate.connectors.memory",
     "Query": "tidegate.api.query",
     "Run": "tidegate.engine.stream",

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +18,7 @@ import pytest
 from jvm import JAVA_OPTIONS, MEMORY
 from systems.broker import Broker
 from systems.parts import connector_jars
+from systems.postgres import Postgres
 from systems.topics import Topics
 from tidegate.spark.packages import PACKAGES
 
@@ -67,6 +70,16 @@ def broker(running_broker: Broker, request: pytest.FixtureRequest) -> Iterator[B
 def topics(broker: Broker, spark: SparkSession) -> Topics:
     """The topics of the broker; a pipeline that reads them runs in the session."""
     return Topics(broker)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """The PostgreSQL server, which a test may stop and start again."""
+    with TemporaryDirectory(prefix="tidegate-postgres-") as folder:
+        server = Postgres(folder=Path(folder))
+        server.start()
+        yield server
+        server.stop()
 
 
 @pytest.hookimpl(wrapper=True)

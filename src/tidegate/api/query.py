@@ -26,6 +26,7 @@ from tidegate.api.targets import (
     checked_targets,
     refuse_nested,
     tell_result_key,
+    tell_results,
 )
 from tidegate.api.unions import without_source
 from tidegate.compile import Compiled, compile_statement
@@ -33,7 +34,7 @@ from tidegate.connectors.sinks import SinkLike
 from tidegate.engine.batches import Launch, OnBatch
 from tidegate.engine.final import final_errors, final_results
 from tidegate.engine.handover import wrap_user_sinks
-from tidegate.engine.job import Job, Outlets, make_job
+from tidegate.engine.job import Job, Outlet, Outlets, make_job
 from tidegate.engine.rows.prepare import are_conditions, prepare
 from tidegate.engine.stream import Run
 from tidegate.errors import ConfigError, ExecutionError, QueryError, Span
@@ -178,11 +179,15 @@ class Query:
         Raises:
             QueryError: Spark's analyzer refuses an expression.
         """
+        return self._columns_for(_Nowhere())
+
+    def _columns_for(self, sink: Outlet) -> StructType:
+        """The columns of the frames that a sink of the results gets."""
         self.check_types()
         empty = self.given.empty(self._session)
         query = self._typed(empty)
         rows = query._prepare(empty)
-        job = query._job(rows, Outlets(results=_Nowhere()), partitions=1)
+        job = query._job(rows, Outlets(results=sink), partitions=1)
         return final_results(rows, job).schema
 
     def start(  # noqa: PLR0913 - the public call; all are options by keyword
@@ -246,6 +251,8 @@ class Query:
             )
         sinks = checked_targets(sinks, launch.checkpoint, self.given.frames(), stream.sparkSession)
         tell_result_key(sinks["sink"], self.physical)
+        results = sinks["sink"]
+        tell_results(results, self.physical, lambda: self._columns_for(results))
         sinks = wrap_user_sinks(sinks, self.spark)
         side = {kind.name: sinks[kind.argument] for kind in KINDS if kind.argument in sinks}
         self._warn()

@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING, TypeGuard
 from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
 
 from tidegate.connectors.files import FileSink
+from tidegate.connectors.jdbc import JdbcSink
 from tidegate.connectors.memory import MemorySink
 from tidegate.connectors.ownership import check_owner
 from tidegate.connectors.places import Place, Role, clashes
+from tidegate.connectors.protocol import Results
 from tidegate.connectors.sinks import FOLDER_SINKS
+from tidegate.connectors.table import SinkKind, sink_kind
 from tidegate.errors import ConfigError
+from tidegate.plan.columns import FINAL, RESULT_ID, RESULT_KEYS, WINDOW_ID
+from tidegate.plan.stages import IngestRows
 from tidegate.spark.folders import open_folder
 from tidegate.spark.inputs import folders_of
 from tidegate.state.hadoop_files import HadoopFiles
@@ -24,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from tidegate.connectors.protocol import ReplacingSink, Sink
+    from tidegate.connectors.protocol import InformedSink, ReplacingSink, Sink
     from tidegate.plan.physical import PhysicalPlan
 
 
@@ -77,9 +82,43 @@ def tell_result_key(sink: Sink, plan: PhysicalPlan) -> None:
         raise ConfigError(
             f"sink: {sink!r:.80} cannot take the provisional results of EMIT EARLY: it does not "
             "replace a result by a later one of the same window and keys\n\nLeave EMIT EARLY out, "
-            "or give a sink that does: tidegate.MemorySink(), or "
+            "or give a sink that does: tidegate.MemorySink(), tidegate.JdbcSink(..), or "
             "tidegate.CallbackSink(function, replaces_results=True) for a function that does."
         )
+
+
+def tell_results(sink: Sink, plan: PhysicalPlan, columns: Callable[[], StructType]) -> None:
+    """Tell a sink that wants to know of the results (``take_results``) what it will get.
+
+    Args:
+        sink: the sink of the results.
+        plan: the plan.
+        columns: gives the columns of the frames that the sink will get; called only if needed.
+
+    Raises:
+        ConfigError: the sink cannot take the results.
+    """
+    if not _is_informed(sink):
+        return
+    found = columns()
+    by_expression = {item.expression.sql: item.name for item in plan.finish.items}
+    keys = plan.side_output.group_key
+    types = found[RESULT_KEYS].dataType if RESULT_KEYS in found.names else StructType()
+    assert isinstance(types, StructType), "keys are a struct"
+    sink.take_results(
+        Results(
+            columns=StructType([f for f in found if f.name not in (RESULT_ID, RESULT_KEYS)]),
+            keys=tuple((text, by_expression.get(column)) for text, column in keys),
+            key_types=tuple(field.dataType for field in types),
+            grouped=not (isinstance(plan.ingest, IngestRows) and plan.ingest.is_row_query),
+            window_id=by_expression.get(WINDOW_ID),
+            final=by_expression.get(FINAL),
+        )
+    )
+
+
+def _is_informed(sink: Sink) -> TypeGuard[InformedSink]:
+    return callable(getattr(sink, "take_results", None))
 
 
 def replaces_results(sink: Sink) -> TypeGuard[ReplacingSink]:
@@ -102,7 +141,7 @@ def check_results(sink: object, schema: Callable[[], StructType], spark: SparkSe
 
 def _refuse_flat(sinks: Mapping[str, Sink]) -> None:
     for argument, sink in sinks.items():
-        if argument != "sink" and isinstance(sink, FileSink) and not sink.nested:
+        if argument != "sink" and isinstance(sink, (FileSink, JdbcSink)) and not sink.nested:
             raise ConfigError(
                 f"{argument}: format {sink.format} cannot hold the records of side output\n\n"
                 'They contain structs, e.g. the original row: use "json", "parquet" or "orc".'
@@ -121,18 +160,19 @@ def refuse_nested(sink: Sink, columns: Callable[[], StructType]) -> None:
     """
     if not isinstance(sink, FileSink) or sink.nested:
         return
-    column = nested_column(columns())
+    column = nested_column(columns(), sink_kind(sink.format))
     if column is not None:
         raise ConfigError(f"sink: {cannot_hold(sink.format, column)}")
 
 
-def nested_column(columns: StructType) -> str | None:
-    """Return the first column that files of flat values cannot hold, with its type, or None."""
+def nested_column(columns: StructType, kind: SinkKind) -> str | None:
+    """Return the first column that a kind of flat sink cannot hold, with its type, or None."""
+    nested = (MapType, StructType, VariantType, *(() if kind.arrays else (ArrayType,)))
     return next(
         (
             f"{field.name} {field.dataType.simpleString().upper():.80}"
             for field in columns
-            if isinstance(field.dataType, (ArrayType, MapType, StructType, VariantType))
+            if isinstance(field.dataType, nested)
         ),
         None,
     )

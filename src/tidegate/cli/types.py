@@ -74,7 +74,7 @@ def _nested_results(
     streams = {prepare.source.name: frames[prepare.source.name]}
     tables = {each.name: frames[each.name] for each in prepare.tables}
     query = sql(transform.sql, settings=transform.settings, streams=streams, tables=tables)
-    column = nested_column(query.schema)
+    column = nested_column(query.schema, sink_kind(sink.format))
     if column is not None:
         yield ConfigError(
             explain_at(config, ("sinks", sink.name, "format"), cannot_hold(sink.format, column))

@@ -253,7 +253,7 @@ class SinkSection(Section):
     transform: str | None = Field(None, alias="from")
     """from is the transform whose results the sink takes."""
     format: str
-    """format is parquet, json, csv, orc, delta, kafka, console, or any batch format of Spark."""
+    """format is parquet, json, csv, orc, delta, jdbc, kafka, console, or another of Spark's."""
     path: Text | None = None
     """path is the folder of the results, relative to the folder of this file."""
     options: Options = {}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType, StructType
 
 
 class Sink(Protocol):
@@ -27,6 +28,39 @@ class Sink(Protocol):
 
     def write(self, frame: DataFrame, epoch: int) -> None:
         """Write the rows of an epoch, replacing what an earlier attempt at it wrote."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """The results of a query, as a sink is told of them.
+
+    Attributes:
+        columns: the columns of the select list.
+        keys: the text of each group key, and the column that shows it, None if none does.
+        key_types: the types of the keys.
+        grouped: whether a window has one result for each value of the keys; otherwise its results
+            are rows, which nothing identifies.
+        window_id: the column of ``window_id()``, None if it is not selected.
+        final: the column of ``is_final()``, None if it is not selected.
+    """
+
+    columns: StructType
+    keys: tuple[tuple[str, str | None], ...]
+    key_types: tuple[DataType, ...]
+    grouped: bool
+    window_id: str | None
+    final: str | None
+
+
+class InformedSink(Sink, Protocol):
+    """A sink of results that is told of them before anything is written."""
+
+    def take_results(self, results: Results) -> None:
+        """Take what is known of the results; called at each start.
+
+        Raises:
+            ConfigError: the sink cannot take them.
+        """
 
 
 class ReplacingSink(Sink, Protocol):

@@ -47,6 +47,7 @@ class SinkKind:
         has_path: whether ``path`` is required; otherwise it is refused. None: it may be given.
         options: the options that it takes; None: those of Spark's writer for the format.
         nested: whether columns may be structs, as side output needs.
+        arrays: whether columns may be arrays of values that are not nested.
         jar: the package that Spark needs for it, ``group:artifact:version``.
         keys: its own keys of the section, which other formats refuse.
         needs: the options that must be given; of several in one entry, one.
@@ -57,6 +58,7 @@ class SinkKind:
     has_path: bool | None = True
     options: tuple[str, ...] | None = None
     nested: bool = True
+    arrays: bool = True
     jar: str | None = None
     keys: tuple[str, ...] = ()
     needs: tuple[tuple[str, ...], ...] = ()
@@ -100,7 +102,7 @@ _FILES = "tidegate.connectors.files:make_file_sink"
 SINKS = {
     "parquet": SinkKind(build=_FILES, guarantee=Guarantee.EXACTLY_ONCE),
     "json": SinkKind(build=_FILES, guarantee=Guarantee.EXACTLY_ONCE),
-    "csv": SinkKind(build=_FILES, guarantee=Guarantee.EXACTLY_ONCE, nested=False),
+    "csv": SinkKind(build=_FILES, guarantee=Guarantee.EXACTLY_ONCE, nested=False, arrays=False),
     "orc": SinkKind(build=_FILES, guarantee=Guarantee.EXACTLY_ONCE),
     "console": SinkKind(
         build="tidegate.connectors.console:make_console_sink",
@@ -120,6 +122,14 @@ SINKS = {
         build="tidegate.connectors.delta:make_delta_sink",
         guarantee=Guarantee.ONCE_BY_TRANSACTION,
         jar=PACKAGES["delta"].name,
+    ),
+    "jdbc": SinkKind(
+        build="tidegate.connectors.jdbc:make_jdbc_sink",
+        guarantee=Guarantee.IDEMPOTENT,
+        has_path=False,
+        nested=False,
+        jar=PACKAGES["postgresql"].name,
+        needs=(("url",), ("dbtable",)),
     ),
 }
 

@@ -152,6 +152,43 @@ def file_manager(spark: SparkSession, folder: str) -> Any:  # noqa: ANN401 - a J
     return streaming.checkpointing.CheckpointFileManager.create(path, conf)
 
 
+# Whether a file system can refuse a complete file because there is one of its name by then.
+_CONDITIONAL = "fs.option.create.conditional.overwrite"
+
+
+def creates_conditionally(files: Any, path: Any) -> bool:  # noqa: ANN401 - JVM objects
+    """Return whether a file system can create a file only if there is none of its name.
+
+    S3 can, by a condition of the request (``If-None-Match``); it has no rename that could do it.
+
+    Args:
+        files: Hadoop's ``FileSystem``.
+        path: a path on it.
+    """
+    return bool(files.hasPathCapability(path, _CONDITIONAL))
+
+
+def create_conditionally(files: Any, path: Any, text: str) -> None:  # noqa: ANN401 - JVM objects
+    """Create a file whole, or not at all if there is one of its name.
+
+    Args:
+        files: a ``FileSystem`` that ``creates_conditionally``.
+        path: the path of the file.
+        text: its content.
+
+    Raises:
+        Py4JJavaError: there is one (``FileAlreadyExistsException`` or
+            ``RemoteFileChangedException``), or it cannot be written.
+    """
+    stream = files.createFile(path).must(_CONDITIONAL, True).build()
+    try:
+        stream.write(bytearray(text.encode()))
+    except BaseException:
+        stream.abort()
+        raise
+    stream.close()
+
+
 def cheaper_files(spark: SparkSession, checkpoint: str) -> dict[str, str]:
     """Return the settings with which a new query writes its checkpoint at less cost.
 

@@ -16,6 +16,7 @@ from uuid import uuid4
 from py4j.protocol import Py4JJavaError
 
 from tidegate.paths import link_or_rename
+from tidegate.spark.files import create_conditionally, creates_conditionally
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -162,6 +163,14 @@ class HadoopFolder:
         path = self._at(name)
         if self._files.exists(path):
             return False
+        if creates_conditionally(self._files, path):
+            try:
+                create_conditionally(self._files, path, text)
+            except Py4JJavaError:
+                if self._files.exists(path):
+                    return False
+                raise
+            return True
         # Where renames are atomic, write aside and rename; objects appear atomically anyway.
         draft = self._at(f"_{uuid4().hex}") if self.renames else path
         try:

@@ -16,7 +16,7 @@ from py4j.protocol import Py4JJavaError
 
 from tidegate.errors import ConfigError
 from tidegate.names import listed
-from tidegate.spark.packages import PACKAGES, Package, settings_of
+from tidegate.spark.packages import LISTS, PACKAGES, Package, settings_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,9 +82,10 @@ def check_package(spark: SparkSession, format: str, place: str) -> None:
             f'Start it with tidegate.local_session(formats=["{format}"]), or with {SETTING} = '
             f'"{package.name}". {_HAND}. The jars are {listed(package.artifacts)}.'
         )
-    for name, value in package.settings.items():
-        given = spark.conf.get(name, "") or ""
-        if value not in given.split(","):
+    # A catalog of the user's may stand in for the one that a package brings.
+    for name in LISTS:
+        value, given = package.settings.get(name), spark.conf.get(name, "") or ""
+        if value is not None and value not in given.split(","):
             raise ConfigError(
                 f"{place}: {format} needs a Spark session that was started with {name} = "
                 f'"{value}"; here it is "{given}"\n\n'

@@ -23,11 +23,15 @@ _DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
     # How many generated classes Spark keeps compiled. A query has up to 100; Spark's default is
     # four parts of 25, chosen by hash, and classes that do not fit are compiled in every batch.
     "spark.sql.codegen.cache.maxEntries": "1000",
+}
+
+# Only without a cluster, whose workers must reach the driver.
+_LOOPBACK = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
 }
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
@@ -39,10 +43,13 @@ def local_session(
     options: Mapping[str, str] | None = None,
     formats: Iterable[str] = (),
 ) -> SparkSession:
-    """Return a Spark session on this machine: the running one, or a new one.
+    """Return a Spark session: the running one, or a new one on this machine.
+
+    A script that ``spark-submit`` runs gets a session on the master that it was submitted to; the
+    option ``spark.master`` names another one.
 
     Args:
-        cores: how many cores, ``*`` for all.
+        cores: how many cores of this machine, ``*`` for all.
         options: Spark options, which take precedence over ours.
         formats: what a new session reads and writes beyond Spark's own formats: ``kafka``,
             ``avro``, ``delta``, ``postgresql``, ``s3a``. Their packages are fetched unless Spark
@@ -59,9 +66,12 @@ def local_session(
     ensure_java()
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.master(f"local[{cores}]").appName("tidegate")
+    builder = SparkSession.builder.appName("tidegate")
     settings = {name: _as_spark_spells(value) for name, value in (options or {}).items()}
-    settings = {**_DEFAULTS, **settings}
+    if not _is_submitted():
+        settings.setdefault("spark.master", f"local[{cores}]")
+    is_local = settings.get("spark.master", "").startswith("local")
+    settings = {**_DEFAULTS, **(_LOOPBACK if is_local else {}), **settings}
     # Java uses the last of two equal options, so the user's options come after ours.
     ours = f'"-Dlog4j2.configurationFile={LOGGING.as_uri()}"'
     settings[JAVA_OPTIONS] = f"{ours} {settings.get(JAVA_OPTIONS, '')}".strip()
@@ -73,6 +83,11 @@ def local_session(
         session = builder.getOrCreate()
     _load_generator(session)
     return session
+
+
+def _is_submitted() -> bool:
+    """Whether ``spark-submit`` runs this process: Java, with its options, is there already."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def _as_spark_spells(value: object) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 
-from tidegate.spark.files import file_manager
+from tidegate.spark.files import create_conditionally, creates_conditionally, file_manager
 from tidegate.state.files import Entry, is_unfinished
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ class HadoopFiles:
         # Kept, because looking up a class by name takes 3 ms.
         self._new_path: Any = jvm.org.apache.hadoop.fs.Path
         self._manager = file_manager(spark, root)
+        path = self._new_path(root)
+        self._files: Any = path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+        self._is_conditional = creates_conditionally(self._files, path)
 
     def where(self, name: str) -> str:
         return f"{self.root}/{name}"
@@ -63,6 +66,9 @@ class HadoopFiles:
 
     def put_if_absent(self, name: str, text: str) -> None:
         with _as_os_error(self.where(name)):
+            if self._is_conditional:
+                create_conditionally(self._files, self._path(name), text)
+                return
             stream = self._manager.createAtomic(self._path(name), False)
             try:
                 stream.write(bytearray(text.encode()))
@@ -91,6 +97,6 @@ def _as_os_error(path: str) -> Iterator[None]:
         told = f"{path}: {java}"
         if kind.endswith(("FileNotFoundException", "NoSuchFileException")):
             raise FileNotFoundError(told) from error
-        if kind.endswith("FileAlreadyExistsException"):
+        if kind.endswith(("FileAlreadyExistsException", "RemoteFileChangedException")):
             raise FileExistsError(told) from error
         raise OSError(told) from error
