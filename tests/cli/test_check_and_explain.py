@@ -217,7 +217,7 @@ def test_the_version_is_printed():
 def test_commands_are_listed_in_order_of_use():
     _, _, listed = tidegate("--help").stdout.partition("Commands:\n")
     names = [line.split()[0] for line in listed.splitlines()]
-    assert names == ["check", "explain", "run", "sql", "test", "demo"]
+    assert names == ["check", "explain", "run", "sql", "test", "replay", "state", "init", "demo"]
 
 
 @pytest.mark.parametrize("command", ["check", "explain"])

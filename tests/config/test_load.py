@@ -151,6 +151,25 @@ def test_a_misspelled_key_is_not_also_reported_as_missing():
             "maximum number of files",
         ),
         ('side_output.late.sink = "late_rows"', "", "nothing goes to sink late_rows", "Add from"),
+        (
+            'late.sink = "late_rows"',
+            'late = { sink = "late_rows", reinject_to = "flights" }',
+            'reinject_to = "flights" is given, and late rows go to late_rows',
+            'Write sink = "reinject"',
+        ),
+        (
+            'late.sink = "late_rows"',
+            'error = { sink = "reinject", reinject_to = "flight" }',
+            "there is no source flight",
+            "Did you mean flights?",
+        ),
+        (
+            'late.sink = "late_rows"',
+            'error = { sink = "reinject", reinject_to = "flights" }',
+            "its path is a pattern, and not one folder",
+            "Read one folder",
+        ),
+        ("[sinks.late_rows]", "[sinks.reinject]", "cannot be the name of a sink", "another name"),
         ("side_output.late", "side_output.evictd", "there is no key evictd", "mean evicted?"),
         (
             'late.sink = "late_rows"',

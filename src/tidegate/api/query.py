@@ -20,6 +20,8 @@ from tidegate.analysis.messages import in_words
 from tidegate.analysis.types import column_types, refusal
 from tidegate.api import arguments
 from tidegate.api.inputs import Given
+from tidegate.api.reinject import reinject_sinks
+from tidegate.api.replay import REPLAYED, replay
 from tidegate.api.side_output import SideOutputLike, sides_of
 from tidegate.api.targets import (
     check_results,
@@ -249,6 +251,7 @@ class Query:
                 f"{self.physical.prepare.source.name} is not a streaming DataFrame\n\nGive "
                 "tidegate.sql(..) one from spark.readStream, or use query.batch(..) for a table."
             )
+        sinks |= reinject_sinks(self._routed(sides.routes).physical, stream)
         sinks = checked_targets(sinks, launch.checkpoint, self.given.frames(), stream.sparkSession)
         tell_result_key(sinks["sink"], self.physical)
         results = sinks["sink"]
@@ -299,6 +302,28 @@ class Query:
             ConfigError, QueryError, ExecutionError: as ``batch``.
         """
         return in_session(final_errors(*self._over_tables(frames, keep_rows=True)), self.spark)
+
+    def replay(
+        self, records: DataFrame, *, kinds: Sequence[str] = REPLAYED, any_plan: bool = False
+    ) -> DataFrame:
+        """Return what rows of side output add to the windows that they missed: corrections.
+
+        Args:
+            records: records that side output of this query has written, as a static DataFrame.
+            kinds: the kinds of them that are run again.
+            any_plan: whether records of other plans are run, too.
+
+        Returns:
+            One row for each window and group, computed from the rows of the records alone:
+            corrects_kind, corrects_plan_id, corrects_window_id, corrects_window_start,
+            corrects_window_end, corrects_group_key, then the columns of the statement.
+
+        Raises:
+            ConfigError: the records are not those of this query, or lack the original rows.
+            ExecutionError: the windows that late rows missed are not known, or the statement
+                cannot run them again.
+        """
+        return replay(self, records, kinds=kinds, any_plan=any_plan).corrections
 
     def _over_tables(
         self, frames: Mapping[str, DataFrame], *, keep_rows: bool = False

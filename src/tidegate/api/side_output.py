@@ -9,7 +9,7 @@ from typing import TypeAlias
 from tidegate.api import arguments
 from tidegate.connectors.sinks import FileSink, Sink, SinkLike
 from tidegate.errors import ConfigError
-from tidegate.plan.side_output import KINDS, METRICS_ONLY, Route
+from tidegate.plan.side_output import KINDS, METRICS_ONLY, REINJECT, Route
 from tidegate.time import parse_duration
 
 DEFAULT_TIMEOUT = "30s"
@@ -23,16 +23,21 @@ class SideOutput:
     >>> late = tg.SideOutput("out/late", rate_limit=1000, timeout="5s")
 
     Args:
-        sink: a sink as ``Query.start`` takes it, or ``metrics_only``: rows are only counted.
+        sink: a sink as ``Query.start`` takes it; ``metrics_only``: rows are only counted; or
+            ``reinject``: the rows themselves go back to their input.
         include_original: whether records have the original row.
         rate_limit: the most records a second of the batches' clock; None: no limit.
         timeout: how long a write may take in a batch; what is not written by then is dropped.
+        reinject_to: with ``reinject`` as sink, the stream to whose input the rows go back.
+        allow_reinject: with ``reinject`` as sink, needed for late rows.
     """
 
     sink: SinkLike
     include_original: bool = True
     rate_limit: int | None = None
     timeout: str = DEFAULT_TIMEOUT
+    reinject_to: str | None = None
+    allow_reinject: bool = False
 
 
 SideOutputLike: TypeAlias = "SideOutput | SinkLike"
@@ -43,7 +48,7 @@ class Sides:
     """The side output of a query that starts.
 
     Attributes:
-        sinks: by the argument of ``Query.start``.
+        sinks: by the argument of ``Query.start``, without those of rows that go back.
         routes: one for each kind.
     """
 
@@ -75,7 +80,9 @@ def sides_of(given: Mapping[str, object], *, local: bool) -> Sides:
             continue
         side = value if isinstance(value, SideOutput) else SideOutput(value)  # type: ignore[arg-type]
         sink = METRICS_ONLY
-        if side.sink != METRICS_ONLY:
+        if side.sink == REINJECT:
+            sink = REINJECT
+        elif side.sink != METRICS_ONLY:
             sinks[name] = _exact(arguments.sink(side.sink, name, local=local))
             sink = type(sinks[name]).__name__
         routes.append(
@@ -85,6 +92,8 @@ def sides_of(given: Mapping[str, object], *, local: bool) -> Sides:
                 include_original=arguments.flag(side.include_original, "include_original", name),
                 rate_limit=_rate_limit(side.rate_limit, name),
                 timeout_us=_timeout_us(side.timeout, name),
+                reinject_to=side.reinject_to,
+                allow_reinject=arguments.flag(side.allow_reinject, "allow_reinject", name),
             )
         )
     return Sides(sinks=sinks, routes=tuple(routes))

@@ -17,12 +17,13 @@ from tidegate.cli.check import check, explain
 from tidegate.cli.demo import demo
 from tidegate.cli.init import init
 from tidegate.cli.query import sql
+from tidegate.cli.replay import replay
 from tidegate.cli.run import run
 from tidegate.cli.state import state
 from tidegate.cli.test import test
 from tidegate.errors import TidegateError
 
-COMMANDS = (check, explain, run, sql, test, state, init, demo)
+COMMANDS = (check, explain, run, sql, test, replay, state, init, demo)
 
 # Read by spark/log4j2.properties.
 LOG_LEVEL = "TIDEGATE_SPARK_LOG"

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tidegate.api.query import sql
+from tidegate.api.query import Query, sql
 from tidegate.api.side_output import SideOutput
 from tidegate.cli.planning import at_source, in_file, plan_transform, unrunnable
 from tidegate.cli.progress import Progress
@@ -102,6 +102,27 @@ def _start(
     *,
     once: bool,
 ) -> Run:
+    query = open_query(spark, config, transform)
+    try:
+        return query.start(
+            sink=_results_sink(config, transform),
+            checkpoint=f"{config.checkpoint}/{transform.name}",
+            **_side_output(config, transform),
+            trigger=config.trigger,
+            once=once,
+            name=transform.name,
+            on_batch=lambda report: progress.batch(transform.name, report),
+        )
+    except TidegateError as error:
+        raise in_file(error, config, transform) from None
+
+
+def open_query(spark: SparkSession, config: PipelineConfig, transform: TransformConfig) -> Query:
+    """Return the query of a transform over its inputs; nothing has started.
+
+    Raises:
+        TidegateError: what is wrong with it or with an input, with the place in the file.
+    """
     used = plan_transform(config, transform).compiled.bound
     policy = transform.settings.error_policy
     stream: DataFrame | dict[str, DataFrame]
@@ -111,21 +132,12 @@ def _start(
         stream = _open(spark, config, used.source.name, policy)
     tables = {table.name: _open(spark, config, table.name, policy) for table in used.tables}
     try:
-        query = sql(
+        return sql(
             transform.sql,
             settings=transform.settings,
             streams={used.source.name: stream},
             tables=tables,
             origin=transform.origin,
-        )
-        return query.start(
-            sink=_results_sink(config, transform),
-            checkpoint=f"{config.checkpoint}/{transform.name}",
-            **_side_output(config, transform),
-            trigger=config.trigger,
-            once=once,
-            name=transform.name,
-            on_batch=lambda report: progress.batch(transform.name, report),
         )
     except TidegateError as error:
         raise in_file(error, config, transform) from None
@@ -164,6 +176,8 @@ def _side_output(config: PipelineConfig, transform: TransformConfig) -> dict[str
                 include_original=route.include_original,
                 rate_limit=route.rate_limit,
                 timeout=format_duration(route.timeout_us),
+                reinject_to=route.reinject_to,
+                allow_reinject=route.allow_reinject,
             )
     return found
 

@@ -17,12 +17,14 @@ from tidegate.compile import Compiled, compile_statement
 from tidegate.connectors.table import sink_kind, tells_malformed
 from tidegate.errors import ConfigError, QueryError, Span, TidegateError
 from tidegate.explain.render import explain_json, explain_text
+from tidegate.names import listed
 from tidegate.paths import why_unreadable
 from tidegate.plan.pipeline import PipelineConfig, SourceConfig, TransformConfig
 from tidegate.plan.schema import parse_schema
 from tidegate.plan.settings import Settings
 from tidegate.plan.statement import Relation
 from tidegate.plan.unions import difference
+from tidegate.planner.reinject import Refused, refused_route
 from tidegate.planner.rules import runnable
 from tidegate.planner.warnings import warnings
 
@@ -213,9 +215,38 @@ def unrunnable(planned: Planned, config: PipelineConfig | None) -> TidegateError
     """Return why a plan cannot be run, None if it can; ``config`` has its place."""
     reason = runnable(planned.compiled.physical)
     if reason is None:
-        return None if config is None else _append_only(planned, config)
+        if config is None:
+            return None
+        return _append_only(planned, config) or _not_reinjectable(planned, config)
     refused = ConfigError(f"{reason.rstrip('.')}\n\nLeave it out.")
     return refused if config is None else in_file(refused, config, config.transforms[planned.name])
+
+
+def _not_reinjectable(planned: Planned, config: PipelineConfig) -> TidegateError | None:
+    """Return why rows of a transform cannot go back to their input, None if nothing forbids it."""
+    from tidegate.config import explain_at
+
+    plan = planned.compiled.physical
+    if not plan.side_output.reinjects:
+        return None
+    refused = refused_route(plan)
+    if refused is None:
+        others = [each for each in config.transforms.values() if each.name != planned.name]
+        plans = (plan_transform(config, each) for each in others)
+        stream = plan.prepare.source.name
+        readers = [p.name for p in plans if p.compiled.physical.prepare.source.name == stream]
+        if not readers:
+            return None
+        kind = next(route.kind for route in plan.side_output.routes if route.reinjects)
+        refused = Refused(
+            kind=kind,
+            key="reinject_to",
+            what=f"rows cannot go back to {stream}: {listed(readers)} reads it too, and would "
+            "count them twice",
+            mend="Name a sink instead of reinject.",
+        )
+    path = ("transforms", planned.name, "side_output", refused.kind, refused.key)
+    return ConfigError(explain_at(config, path, f"{refused.what}\n\n{refused.mend}"))
 
 
 def _append_only(planned: Planned, config: PipelineConfig) -> TidegateError | None:

@@ -12,6 +12,7 @@ from tidegate.config.model import (
 )
 from tidegate.config.problems import Problem, nearest_of
 from tidegate.config.settings import setting_problems
+from tidegate.config.side_output import reserved_problems, route_problems
 from tidegate.connectors.table import (
     REFUSED_SINKS,
     REFUSED_SOURCES,
@@ -22,7 +23,6 @@ from tidegate.connectors.table import (
     sink_kind,
 )
 from tidegate.names import nearest
-from tidegate.plan.side_output import METRICS_ONLY
 
 
 def cross_problems(sections: PipelineFile) -> Iterable[Problem]:
@@ -38,6 +38,7 @@ def cross_problems(sections: PipelineFile) -> Iterable[Problem]:
         )
     for name, transform in sections.transforms.items():
         yield from _transform_problems(name, transform, sections)
+    yield from reserved_problems(sections)
     for name, sink in sections.sinks.items():
         yield from _sink_problems(name, sink, sections)
 
@@ -134,13 +135,8 @@ def _transform_problems(
             mend="Give the statement as sql, or the file that contains it as sql_file.",
         )
     yield from _union_problems((*path, "sources"), transform, sections)
-    for kind, sink in transform.side_output.sinks().items():
-        if sink != METRICS_ONLY and sink not in sections.sinks:
-            yield Problem(
-                path=(*path, "side_output", kind, "sink"),
-                what=f'sink = "{sink}": there is no sink {sink}',
-                mend=nearest_of(sink, (*sections.sinks, METRICS_ONLY), "sinks"),
-            )
+    for route in transform.side_output.routes():
+        yield from route_problems((*path, "side_output", route.kind), route, sections)
     takers = [sink for sink, section in sections.sinks.items() if section.transform == name]
     if not takers:
         yield Problem(

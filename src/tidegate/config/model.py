@@ -162,7 +162,8 @@ class SideOutputKindSection(Section):
     """What happens to rows of one kind of side output."""
 
     sink: str | None = None
-    """sink is the name of a sink, or "metrics_only" (the default): counted and dropped."""
+    """sink is the name of a sink, "metrics_only" (the default: counted and dropped) or "reinject"
+    (the rows go back to their input)."""
     include_original: bool = True
     """include_original = false leaves the original row out of the records."""
     rate_limit: PositiveInt | None = None
@@ -171,6 +172,12 @@ class SideOutputKindSection(Section):
     timeout: PositiveDuration = 30_000_000
     """timeout is how long a write may take in a batch, e.g. "30s" (the default); what is not
     written by then is dropped and counted."""
+
+    reinject_to: str | None = None
+    """reinject_to is the source to which rows go back, with sink = "reinject"."""
+    allow_reinject: bool = False
+    """allow_reinject = true is needed to reinject late rows, which stay late unless the watermark
+    allows them by then."""
 
     def route(self, kind: str) -> Route:
         """Return where a kind goes."""
@@ -181,6 +188,8 @@ class SideOutputKindSection(Section):
             include_original=self.include_original,
             rate_limit=self.rate_limit,
             timeout_us=self.timeout,
+            reinject_to=self.reinject_to,
+            allow_reinject=self.allow_reinject,
         )
 
 

@@ -79,6 +79,7 @@ class SourceKind:
         has_path: whether ``path`` is required.
         infers: whether columns are inferred from the files when there is no ``schema``.
         text: whether files are text, so that a value may not fit its column's type.
+        takes_back: whether rows of side output can go back to it, as a further file.
         jar: the package that Spark needs for it, ``group:artifact:version``.
         keys: its own keys of the section, which other formats refuse.
         needs: the options that must be given; of several in one entry, one.
@@ -90,6 +91,7 @@ class SourceKind:
     has_path: bool = False
     infers: bool = False
     text: bool = False
+    takes_back: bool = False
     jar: str | None = None
     keys: tuple[str, ...] = ()
     needs: tuple[tuple[str, ...], ...] = ()
@@ -152,10 +154,10 @@ def sink_kind(format: str) -> SinkKind:
 
 
 SOURCES = {
-    "csv": SourceKind(has_path=True, infers=True, text=True),
-    "json": SourceKind(has_path=True, infers=True, text=True),
-    "parquet": SourceKind(has_path=True, infers=True),
-    "orc": SourceKind(has_path=True, infers=True),
+    "csv": SourceKind(has_path=True, infers=True, text=True, takes_back=True),
+    "json": SourceKind(has_path=True, infers=True, text=True, takes_back=True),
+    "parquet": SourceKind(has_path=True, infers=True, takes_back=True),
+    "orc": SourceKind(has_path=True, infers=True, takes_back=True),
     "text": SourceKind(has_path=True),
     "kafka": SourceKind(
         build="tidegate.connectors.kafka:read_kafka",

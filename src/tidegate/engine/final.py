@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def final_results(rows: DataFrame, job: Job) -> DataFrame:
     """Return the results of prepared rows: all are one batch, after which every window closes."""
-    return job.finisher.finish(job.operator.final_groups(*_without_duplicates(rows, job)), epoch=0)
+    return job.finisher.finish(job.operator.final_groups(*without_duplicates(rows, job)), epoch=0)
 
 
 def final_errors(rows: DataFrame, job: Job) -> DataFrame:
@@ -28,7 +28,7 @@ def final_errors(rows: DataFrame, job: Job) -> DataFrame:
         rows: prepared rows, with the original rows if the records are to show them.
         job: the job.
     """
-    start = _start()
+    start = at_present()
     no_windows = LateWindows(windows=_NO_WINDOWS, last_end=TIME)
     judged = Judged(
         plan=job.plan,
@@ -41,9 +41,7 @@ def final_errors(rows: DataFrame, job: Job) -> DataFrame:
     records = side_output(fates, judged, ["error"])
     if not job.finisher.can_fail:
         return records
-    closed = job.finisher.closed(
-        job.operator.final_groups(*_without_duplicates(rows, job)), epoch=0
-    )
+    closed = job.finisher.closed(job.operator.final_groups(*without_duplicates(rows, job)), epoch=0)
     return records.unionByName(failed_results(closed, judged))
 
 
@@ -51,10 +49,13 @@ def final_errors(rows: DataFrame, job: Job) -> DataFrame:
 _NO_WINDOWS = "array(named_struct('start', 0L, 'end', 0L))"
 
 
-def _without_duplicates(rows: DataFrame, job: Job) -> tuple[DataFrame, BatchStart]:
+def without_duplicates(rows: DataFrame, job: Job) -> tuple[DataFrame, BatchStart]:
     """Rows with the duplicates among them marked, and what they are judged by."""
-    return (rows, _start()) if job.duplicates is None else job.duplicates.of_table(rows, _start())
+    if job.duplicates is None:
+        return rows, at_present()
+    return job.duplicates.of_table(rows, at_present())
 
 
-def _start() -> BatchStart:
+def at_present() -> BatchStart:
+    """Return the start of a batch that is judged by the time of day, and has no watermark."""
     return BatchStart(epoch=0, clock_us=time_ns() // 1000)

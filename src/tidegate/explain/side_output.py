@@ -25,6 +25,7 @@ def side_output_json(plan: PhysicalPlan) -> dict[str, Json]:
             "include_original": route.include_original,
             "rate_limit": route.rate_limit,
             "timeout_us": route.timeout_us,
+            "reinject_to": route.reinject_to,
         }
         for route in plan.side_output.routes
     }
@@ -34,7 +35,7 @@ def _words(route: Route) -> Iterator[str]:
     if not route.writes:
         yield f"{METRICS_ONLY}: counted and dropped"
         return
-    yield route.sink
+    yield f"back to {route.reinject_to}, once" if route.reinjects else route.sink
     if not route.include_original:
         yield "without the original row"
     if route.rate_limit is not None:

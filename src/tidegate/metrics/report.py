@@ -38,12 +38,14 @@ class Dropped:
 
     ``rate_limit``: more than the limit allows; ``timeout``: the write took too long;
     ``sink_failed``: the sink failed. Those of batches that stay away from a sink after a failure
-    count with the cause of that failure.
+    count with the cause of that failure. ``not_reinjected``: a row that is to go back to its input
+    and has been there before, or cannot be put there.
     """
 
     rate_limit: int = 0
     timeout: int = 0
     sink_failed: int = 0
+    not_reinjected: int = 0
 
     def __add__(self, other: Dropped) -> Dropped:
         mine, theirs = asdict(self), asdict(other)

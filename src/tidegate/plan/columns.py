@@ -12,6 +12,8 @@ SOURCE = "_tidegate_source"
 
 # Columns of a source's row that statements do not see.
 HIDDEN = (MALFORMED, SOURCE)
+# A source's row, where it comes from a file: STRUCT, Spark's own hidden column.
+FILE = "_metadata"
 
 # A prepared row (``engine/rows/prepare.py``).
 TIME = "_t"  # BIGINT, its event time in microseconds; NULL if it has none
@@ -19,6 +21,7 @@ OWN_TIME = "_own_t"  # BIGINT, its own event time, if TIME can be a fallback
 PASS = "_pass"  # BOOLEAN, whether WHERE is true
 ERROR = "_err"  # STRING, the first error of the row, or of the results of a closed window
 SHARD = "_shard"  # the shard of the watermark that it belongs to; of the expression's type
+REINJECTED = "_reinjected"  # BOOLEAN, whether it has gone back to its input before
 ROW = "_row"  # STRUCT, the original row, for side output
 OPEN, EMIT, WHEN = "_open", "_emit", "_when"  # BOOLEAN, the conditions of a window
 DEDUP_KEY = "_dedup"  # any type, the value of dedup_key

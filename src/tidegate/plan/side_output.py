@@ -12,6 +12,9 @@ from tidegate.plan.guarded import MALFORMED_RECORD, ROW_ERROR_REASONS
 METRICS_ONLY = "metrics_only"
 REINJECT = "reinject"
 
+# The files of rows that have gone back to their input begin with this; the source knows them by it.
+REINJECTED_FILES = "tidegate-reinjected-"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideOutputKind:
@@ -23,6 +26,7 @@ class SideOutputKind:
         example: the name of a sink, for help texts.
         reasons: the reasons that its records can give.
         has_results: whether failed results are also records of this kind.
+        asks_to_reinject: whether reinjecting needs ``allow_reinject``: a late row stays late.
     """
 
     name: str
@@ -30,11 +34,16 @@ class SideOutputKind:
     example: str
     reasons: tuple[str, ...]
     has_results: bool = False
+    asks_to_reinject: bool = False
 
 
 KINDS = (
     SideOutputKind(
-        name="late", argument="late", example="late_rows", reasons=("allowed_lateness_exceeded",)
+        name="late",
+        argument="late",
+        example="late_rows",
+        reasons=("allowed_lateness_exceeded",),
+        asks_to_reinject=True,
     ),
     SideOutputKind(
         name="evicted",
@@ -88,6 +97,7 @@ class Drop(Enum):
     RATE_LIMIT = "rate_limit"
     TIMEOUT = "timeout"
     SINK_FAILED = "sink_failed"
+    NOT_REINJECTED = "not_reinjected"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,11 +106,13 @@ class Route:
 
     Attributes:
         kind: the name of the kind.
-        sink: the name of a sink for people to read, or ``metrics_only``.
+        sink: the name of a sink for people to read, ``metrics_only`` or ``reinject``.
         by_default: whether nobody has chosen ``metrics_only``: then the first such row is told.
         include_original: whether records have the original row.
         rate_limit: the most records a second of the clock; None: no limit.
         timeout_us: how long a write may take in a batch.
+        reinject_to: the stream to whose input the rows go back.
+        allow_reinject: whether rows of a kind that asks may go back.
     """
 
     kind: str
@@ -109,6 +121,13 @@ class Route:
     include_original: bool = True
     rate_limit: int | None = None
     timeout_us: int = 30_000_000
+    reinject_to: str | None = None
+    allow_reinject: bool = False
+
+    @property
+    def reinjects(self) -> bool:
+        """Whether the rows themselves go back to their input, instead of records to a sink."""
+        return self.sink == REINJECT
 
     @property
     def writes(self) -> bool:

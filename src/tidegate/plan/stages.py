@@ -186,6 +186,11 @@ class SideOutput:
     group_key: tuple[tuple[str, str], ...]
     routes: tuple[Route, ...] = ()
 
+    @property
+    def reinjects(self) -> bool:
+        """Whether rows of some kind go back to their input."""
+        return any(route.reinjects for route in self.routes)
+
     def route(self, kind: str) -> Route:
         """Return where the rows of a kind go."""
         return route_of(self.routes, kind)

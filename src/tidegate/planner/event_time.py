@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from tidegate.errors import ConfigError, QueryError, Span
 from tidegate.names import quoted
+from tidegate.plan.columns import FILE
 from tidegate.plan.logical import Authority, EventTime, WatermarkSpec
 from tidegate.plan.settings import Settings, TimeMode
 from tidegate.plan.statement import BoundQuery, Column, WatermarkClause
@@ -29,7 +30,7 @@ from tidegate.plan.time_columns import (
 from tidegate.planner.shards import kafka_column, resolve_shard
 
 _RECEIPT_COLUMNS = ("received_at", "@timestamp")
-_FILE_TIME = "_metadata.file_modification_time"
+_FILE_TIME = f"{FILE}.file_modification_time"
 
 
 def resolve_watermark(bound: BoundQuery, settings: Settings) -> WatermarkSpec:

@@ -32,14 +32,17 @@ class Folder(Protocol):
     def renames(self) -> bool:
         """Whether a folder in it can be renamed atomically."""
 
-    def names(self) -> list[str]:
-        """Return the names of what is in it; nothing if it does not exist."""
+    def names(self, below: str = "") -> list[str]:
+        """Return the names of what is in it, or in a folder in it; nothing if it does not exist."""
 
     def read(self, name: str) -> str | None:
         """Return the text of a file, None if it does not exist."""
 
     def put_if_absent(self, name: str, text: str) -> bool:
         """Write a file unless one of this name exists; return whether it was written."""
+
+    def put_file_if_absent(self, name: str, target: str) -> bool:
+        """Rename a file to ``target`` unless that exists; return whether it was renamed."""
 
     def replace(self, name: str, target: str) -> None:
         """Rename a folder to ``target``, replacing what is there."""
@@ -73,9 +76,9 @@ class LocalFolder:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def names(self) -> list[str]:
+    def names(self, below: str = "") -> list[str]:
         try:
-            return sorted(os.listdir(self._path))
+            return sorted(os.listdir(self._path / below))
         except FileNotFoundError:
             return []
 
@@ -95,6 +98,13 @@ class LocalFolder:
             return False
         finally:
             draft.unlink(missing_ok=True)
+        return True
+
+    def put_file_if_absent(self, name: str, target: str) -> bool:
+        try:
+            link_or_rename(self._path / name, self._path / target)
+        except FileExistsError:
+            return False
         return True
 
     def replace(self, name: str, target: str) -> None:
@@ -144,10 +154,11 @@ class HadoopFolder:
     def __init__(self, files: Any, path: Any, *, renames: bool) -> None:  # noqa: ANN401 - JVM objects
         self._files, self._path, self.renames = files, path, renames
 
-    def names(self) -> list[str]:
-        if not self._files.exists(self._path):
+    def names(self, below: str = "") -> list[str]:
+        path = self._at(below) if below else self._path
+        if not self._files.exists(path):
             return []
-        return sorted(status.getPath().getName() for status in self._files.listStatus(self._path))
+        return sorted(status.getPath().getName() for status in self._files.listStatus(path))
 
     def read(self, name: str) -> str | None:
         path = self._at(name)
@@ -189,6 +200,14 @@ class HadoopFolder:
         if not self._files.exists(path):
             raise OSError(f"{path} cannot be written")
         return False
+
+    def put_file_if_absent(self, name: str, target: str) -> bool:
+        path = self._at(target)
+        if self._files.exists(path):
+            return False
+        if not self._files.rename(self._at(name), path):
+            raise OSError(f"{self._at(name)} cannot be renamed to {target}")
+        return True
 
     def replace(self, name: str, target: str) -> None:
         self.delete(target)

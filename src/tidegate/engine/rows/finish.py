@@ -113,13 +113,21 @@ class Finisher:
             closed = closed.repartition(1).sortWithinPartitions(
                 WINDOW_END, WINDOW_START, *self._order()
             )
-        return closed.selectExpr(
-            *(
-                f"{self._safe(item.expression.sql)} AS {in_backticks(item.name)}"
-                for item in stage.items
-            ),
-            *(self._identity() if self.identified else ()),
-        )
+        return closed.selectExpr(*self.items, *(self._identity() if self.identified else ()))
+
+    @property
+    def items(self) -> list[str]:
+        """The select list, as expressions over a closed window."""
+        return [
+            f"{self._safe(item.expression.sql)} AS {in_backticks(item.name)}"
+            for item in self.plan.finish.items
+        ]
+
+    def closed_rows(self, groups: DataFrame, epoch: int) -> DataFrame:
+        """Return ``closed`` without errors, also where no result can be one."""
+        if self.can_fail:
+            return self.closed(groups, epoch).where(f"{ERROR} IS NULL")
+        return self._closed(groups, epoch, final=True)
 
     def _identity(self) -> list[str]:
         """The columns that identify a result: its window, and its keys by their text."""

@@ -13,6 +13,7 @@ cross into the batch:
     _p0 ..            partition keys of the window (OVER)
     _open, _emit, _when   the window's conditions
     _dedup            the value of dedup_key (only when it is set)
+    _reinjected  BOOLEAN  whether the row has gone back to its input before (only when rows do that)
     _row    STRUCT    the source's columns (only when side output wants the original row)
 
 ``classify`` adds, inside the batch, ``_class`` (a ``Fate``) and ``_pane``. For rows that are not
@@ -36,12 +37,14 @@ from tidegate.plan.columns import (
     EMIT,
     ERROR,
     FATE,
+    FILE,
     MALFORMED,
     OPEN,
     ORDER,
     OWN_TIME,
     PANE,
     PASS,
+    REINJECTED,
     ROW,
     SHARD,
     TIME,
@@ -50,6 +53,7 @@ from tidegate.plan.columns import (
 from tidegate.plan.guarded import Guarded, first_error, is_malformed, malformed_error
 from tidegate.plan.physical import PhysicalPlan
 from tidegate.plan.settings import ErrorPolicy, TimeMode
+from tidegate.plan.side_output import REINJECTED_FILES
 from tidegate.plan.stages import Ingest, Prepare
 from tidegate.plan.time_columns import GREATEST_TIME_US, LEAST_TIME_US
 from tidegate.spark.statements import ROW_NUMBER, by_reference, over
@@ -101,8 +105,17 @@ def prepare(
     """
     columns = [f"{sql} AS {name}" for name, sql in guarded_columns(plan).items()]
     stage = plan.prepare
+    if plan.side_output.reinjects:
+        back = f"startswith({FILE}.file_name, '{REINJECTED_FILES}')"
+        columns.append(f"{back} AS {REINJECTED}")
+    asks_for_file = any(f"{FILE}." in column for column in columns)
+    if asks_for_file:
+        # Spark does not look for it behind a view.
+        stream = sources[stage.source.name].select("*", FILE)
+        sources = {**sources, stage.source.name: stream}
     if keep_rows:
-        columns.append(f"struct({_original_row(stage)}) AS {ROW}")
+        original = _original_row(stage, has_file=asks_for_file)
+        columns.append(f"struct({original}) AS {ROW}")
     views = {name: f"_tidegate_{uuid4().hex}" for name in sources}
     # A subquery in FROM must not see the hidden columns.
     hides = stage.has_hidden and stage.from_clause.has_queries
@@ -126,9 +139,9 @@ def prepare(
             spark.catalog.dropTempView(view)
 
 
-def _original_row(stage: Prepare) -> str:
+def _original_row(stage: Prepare, *, has_file: bool) -> str:
     """The columns of the stream's row, without the hidden ones."""
-    if not stage.has_hidden or stage.from_clause.has_queries:
+    if stage.from_clause.has_queries or not (stage.has_hidden or has_file):
         return stage.original_row
     return _own_columns(stage, stage.original_row.removesuffix("*"))
 

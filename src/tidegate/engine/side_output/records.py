@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions
 
 from tidegate.engine.rows.prepare import BatchStart, Fate, clock_sql
-from tidegate.plan.columns import ERROR, FATE, ROW, SHARD, TIME
-from tidegate.plan.guarded import detail_sql, reason_sql
+from tidegate.plan.columns import ERROR, FATE, REINJECTED, ROW, SHARD, TIME
+from tidegate.plan.guarded import detail_sql, is_malformed, reason_sql
 from tidegate.plan.side_output import RECORD
 
 if TYPE_CHECKING:
@@ -61,10 +61,8 @@ def side_output(rows: DataFrame, judged: Judged, kinds: Sequence[str]) -> DataFr
     Returns:
         The columns of ``RECORD`` (``plan/side_output.py``).
     """
-    fates = {fate: kind for fate, (kind, _) in REASONS.items() if kind in kinds}
-    failing = "error" in kinds and ERROR in rows.columns
-    if failing:
-        fates[Fate.ROW_ERROR] = "error"
+    fates = _fates_of(rows, kinds)
+    failing = Fate.ROW_ERROR in fates
     chosen = rows.where(_is_one_of(fates))
     late = f"{FATE} = {Fate.LATE.value}"
     bound_us = judged.start.bound_us
@@ -83,13 +81,38 @@ def side_output(rows: DataFrame, judged: Judged, kinds: Sequence[str]) -> DataFr
         f"CAST({late_by} AS BIGINT) AS late_by_ms",
         f"CASE WHEN {late} THEN transform({judged.late_windows.windows}, w -> named_struct("
         f"'start', {_iso('w.start')}, 'end', {_iso('w.end')})) END AS windows",
-        f"{_group_key(judged.plan)} AS group_key",
+        f"{group_key_sql(judged.plan)} AS group_key",
         *_original(rows, judged, fates),
         f"CAST({failed if failing else 'NULL'} AS STRING) AS error_detail",
         f"CAST({SHARD if SHARD in rows.columns else 'NULL'} AS STRING) AS shard",
         f"'{judged.plan.plan_id}' AS plan_id",
     )
     return _in_order(records, judged, window="try_element_at(windows, -1)")
+
+
+def rows_to_reinject(rows: DataFrame, judged: Judged, kinds: Sequence[str]) -> DataFrame:
+    """Return the original rows of some kinds that can go back to their input.
+
+    They are those that have not been there before, and whose record could be read whole: what is
+    NULL in another would come back as a value.
+
+    Args:
+        rows: prepared rows with their fate and ``_reinjected``.
+        judged: what they were classified by.
+        kinds: their names.
+    """
+    condition = f"{_is_one_of(_fates_of(rows, kinds))} AND NOT coalesce({REINJECTED}, false)"
+    if judged.plan.prepare.tells_malformed and ERROR in rows.columns:
+        condition += f" AND NOT coalesce({is_malformed(ERROR)}, false)"
+    return rows.where(condition).select(f"{ROW}.*")
+
+
+def _fates_of(rows: DataFrame, kinds: Iterable[str]) -> dict[Fate, str]:
+    """The fates of rows of some kinds, each with its kind."""
+    fates = {fate: kind for fate, (kind, _) in REASONS.items() if kind in kinds}
+    if "error" in kinds and ERROR in rows.columns:
+        fates[Fate.ROW_ERROR] = "error"
+    return fates
 
 
 def failed_results(closed: DataFrame, judged: Judged) -> DataFrame:
@@ -112,7 +135,7 @@ def failed_results(closed: DataFrame, judged: Judged) -> DataFrame:
         "CAST(NULL AS BIGINT) AS late_by_ms",
         f"{window} AS window",
         f"IF(true, NULL, array({window})) AS windows",
-        f"{_group_key(judged.plan)} AS group_key",
+        f"{group_key_sql(judged.plan)} AS group_key",
         f"{detail_sql(ERROR)} AS error_detail",
         f"'{judged.plan.plan_id}' AS plan_id",
         f"{text} AS shard",
@@ -149,7 +172,7 @@ def _reason_sql(fate: Fate) -> str:
     return reason_sql(ERROR) if fate is Fate.ROW_ERROR else f"'{REASONS[fate][1]}'"
 
 
-def _group_key(plan: PhysicalPlan) -> str:
+def group_key_sql(plan: PhysicalPlan) -> str:
     """A struct of the keys, named by their text in the statement; NULL if there are none."""
     if not plan.side_output.group_key:
         return "CAST(NULL AS STRING)"

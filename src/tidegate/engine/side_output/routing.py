@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from typing import TYPE_CHECKING
@@ -12,12 +12,19 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions
 
 from tidegate.engine.side_output.delivery import Parcel
-from tidegate.engine.side_output.records import Judged, failed_results, side_output
+from tidegate.engine.side_output.records import (
+    Judged,
+    failed_results,
+    rows_to_reinject,
+    side_output,
+)
 from tidegate.metrics.report import Dropped
-from tidegate.plan.side_output import KINDS, RECORD, Drop, Route, SideOutputKind
+from tidegate.names import in_backticks
+from tidegate.plan.side_output import KINDS, Drop, Route, SideOutputKind
+from tidegate.spark.observe import observed
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from tidegate.engine.job import Job, Outlet
     from tidegate.engine.windows.operator import Ingested
@@ -58,6 +65,12 @@ class Unused:
             parts.append(failed_results(self.closed, self.judged))
         return _union(parts)
 
+    def rows_back(self, kinds: Iterable[SideOutputKind]) -> DataFrame:
+        """Return the original rows of some kinds that can go back to their input."""
+        assert self.ingested.judged is not None, "a step without rows has none to put back"
+        names = [kind.name for kind in kinds]
+        return rows_to_reinject(self.ingested.judged(), self.judged, names)
+
     def _rows_of(self, kind: SideOutputKind) -> int:
         count: int = getattr(self.ingested.counts, kind.name)
         return count
@@ -71,6 +84,7 @@ class _Share:
     timeout_us: int
     names: list[str] = field(default_factory=list)
     rows: int = 0
+    reinjects: bool = False
     whole: list[SideOutputKind] = field(default_factory=list)
     limited: list[tuple[SideOutputKind, int]] = field(default_factory=list)
 
@@ -88,8 +102,11 @@ def write_side_output(unused: Unused, job: Job) -> Dropped:
     _tell_of_counted(unused, job)
     dropped = _over_limit(unused, job)
     for share in _shares(unused, job):
+        put_back: list[Callable[[], int]] = []
         parcel = Parcel(
-            records=partial(_records, unused, share),
+            records=partial(_rows_back, unused, share, put_back)
+            if share.reinjects
+            else partial(_records, unused, share),
             rows=share.rows,
             epoch=unused.judged.start.epoch,
             timeout_us=share.timeout_us,
@@ -98,6 +115,8 @@ def write_side_output(unused: Unused, job: Job) -> Dropped:
         cause = job.outlets.deliveries.to(share.outlet).deliver(parcel)
         if cause is not None:
             dropped[cause.value] += share.rows
+        elif share.reinjects:
+            dropped[Drop.NOT_REINJECTED.value] += share.rows - sum(count() for count in put_back)
     return Dropped(**dropped)
 
 
@@ -111,7 +130,7 @@ def _shares(unused: Unused, job: Job) -> list[_Share]:
             continue
         share = next((each for each in found if each.outlet == outlet), None)
         if share is None:
-            share = _Share(outlet=outlet, timeout_us=route.timeout_us)
+            share = _Share(outlet=outlet, timeout_us=route.timeout_us, reinjects=route.reinjects)
             found.append(share)
         share.timeout_us = min(share.timeout_us, route.timeout_us)
         share.names.append(f"{kind.name} rows")
@@ -136,9 +155,24 @@ def _records(unused: Unused, share: _Share) -> DataFrame:
     for kind, most in share.limited:
         # The same ones whenever the batch is run: the earliest.
         records = unused.records([kind])
-        text = functions.to_json(functions.struct(*RECORD))
-        parts.append(records.orderBy("event_time", text).limit(most))
+        parts.append(records.orderBy("event_time", _text(records)).limit(most))
     return _union(parts)
+
+
+def _rows_back(unused: Unused, share: _Share, put_back: list[Callable[[], int]]) -> DataFrame:
+    """The rows that go back to their input; ``put_back`` gets a count of them, for afterwards."""
+    parts = [unused.rows_back(share.whole)] if share.whole else []
+    for kind, most in share.limited:
+        rows = unused.rows_back([kind])
+        parts.append(rows.orderBy(_text(rows)).limit(most))
+    watched, numbers = observed(_union(parts), {"rows": "count(1)"})
+    put_back.append(lambda: int(numbers()["rows"]))
+    return watched
+
+
+def _text(rows: DataFrame) -> Column:
+    """A row as text, which orders rows of any types in the same way whenever a batch is run."""
+    return functions.to_json(functions.struct(*(rows[in_backticks(name)] for name in rows.columns)))
 
 
 def _union(parts: list[DataFrame]) -> DataFrame:

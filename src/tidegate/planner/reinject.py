@@ -1,0 +1,60 @@
+"""Which plans can put rows back into their input."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.plan.physical import PhysicalPlan
+from tidegate.plan.side_output import KINDS, Route
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """A route that does not fit its statement: the key that is wrong, what is wrong, the mend."""
+
+    kind: str
+    key: str
+    what: str
+    mend: str
+
+
+def refused_route(plan: PhysicalPlan) -> Refused | None:
+    """Return what is wrong with a route of a plan, None if nothing is."""
+    found = (_refused(plan, route) for route in plan.side_output.routes if route.reinjects)
+    return next((each for each in found if each is not None), None)
+
+
+def _refused(plan: PhysicalPlan, route: Route) -> Refused | None:
+    stream = plan.prepare.source.name
+    example = f'reinject_to = "{stream}"'
+    asks = {kind.name for kind in KINDS if kind.asks_to_reinject}
+
+    def refuse(key: str, what: str, mend: str) -> Refused:
+        return Refused(kind=route.kind, key=key, what=what, mend=mend)
+
+    if route.reinject_to is None:
+        return refuse("sink", 'sink is "reinject", and reinject_to is missing', f"Add {example}.")
+    if route.reinject_to != stream:
+        return refuse(
+            "reinject_to",
+            f'reinject_to is "{route.reinject_to}", and the statement reads {stream}',
+            f"Rows go back to where they came from: write {example}.",
+        )
+    if route.kind in asks and not route.allow_reinject:
+        return refuse(
+            "sink",
+            f"{route.kind} rows are {route.kind} again when they come back",
+            "If their time is sure to fit by then, say so: allow_reinject = true.",
+        )
+    if not route.include_original:
+        return refuse(
+            "include_original",
+            "include_original is false, and it is the original row that goes back",
+            "Remove include_original, or name a sink instead of reinject.",
+        )
+    if plan.prepare.source.united or plan.prepare.derives:
+        why = f"FROM does more than read {stream}, so a row in it need not be one of the input"
+        if plan.prepare.source.united:
+            why = f"{stream} is several streams, and a record does not name the one of its row"
+        return refuse("sink", f"rows cannot go back: {why}", "Name a sink instead of reinject.")
+    return None
