@@ -36,7 +36,7 @@ format = "kafka"
 
 [transforms.sums]
 sql = '''{sql}'''
-side_output.error.sink = "bad"
+{error}
 side_output.late.sink = "bad"
 {transform}
 
@@ -70,6 +70,7 @@ class Pipeline:
     writer: dict[str, str] | None = None
     sink: str = ""
     transform: str = ""
+    error: str = 'side_output.error.sink = "bad"'
     pipeline: str = ""
 
     def text(self) -> str:
@@ -83,6 +84,7 @@ class Pipeline:
             reader=_lines({**first, **(self.reader or {})}),
             sql=self.sql,
             transform=self.transform,
+            error=self.error,
             sink=self.sink,
             writer=_lines({**out, **(self.writer or {})}),
             bad=_lines({**bad, **(self.writer or {}), "topic": f"{self.topic}-bad"}),

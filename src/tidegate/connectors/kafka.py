@@ -12,7 +12,7 @@ from pyspark.sql import functions
 from pyspark.sql.types import StringType, StructField, StructType
 
 from tidegate.connectors.avro import telling_schema
-from tidegate.connectors.kafka_columns import AVRO, BYTES, beside
+from tidegate.connectors.kafka_columns import AVRO, BYTES, beside, reader_options
 from tidegate.connectors.sources import spark_errors
 from tidegate.names import in_backticks
 from tidegate.plan.columns import MALFORMED
@@ -48,10 +48,8 @@ def read_kafka(spark: SparkSession, source: SourceConfig, policy: ErrorPolicy) -
         ConfigError: Spark lacks the format, or refuses the options or the schema.
     """
     with spark_errors(source):
-        reader = spark.readStream.format("kafka").options(**source.options)
-        if source.max_offsets_per_trigger is not None:
-            reader = reader.option("maxOffsetsPerTrigger", source.max_offsets_per_trigger)
-        records = reader.load()
+        reader = spark.readStream.format("kafka")
+        records = reader.options(**reader_options(source)).load()
         if source.value in (None, BYTES):
             return records
         check_package(spark, source.value or "", source.place)
@@ -62,7 +60,7 @@ def read_kafka(spark: SparkSession, source: SourceConfig, policy: ErrorPolicy) -
         assert isinstance(schema, StructType), "values are decoded as records"
         fields = [name for name in schema.names if name not in (MALFORMED, _DECODED)]
         columns = [f"{_VALUE}.{in_backticks(name)} AS {in_backticks(name)}" for name in fields]
-        columns += [f"{own} AS {name}" for name, own in beside(source.options).items()]
+        columns += [f"{own} AS {name}" for name, own in beside(source).items()]
         if policy is ErrorPolicy.SIDE_OUTPUT:
             columns.append(f"{malformed} AS {MALFORMED}")
         return decoded.selectExpr(*columns)

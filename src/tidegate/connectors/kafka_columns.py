@@ -6,8 +6,6 @@ and what else a record has under names that begin with ``kafka_``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from tidegate.connectors.avro import avro_columns
 from tidegate.plan.pipeline import SourceConfig
 from tidegate.plan.schema import parse_schema
@@ -33,21 +31,27 @@ BESIDE = {
     "kafka_offset": "offset",
     "kafka_timestamp": "timestamp",
     "kafka_headers": "headers",
+    "kafka_value": "value",
 }
+RECORD_VALUE = "kafka_value"
 
 JSON, AVRO, BYTES = "json", "avro", "bytes"
 VALUES = (JSON, AVRO, BYTES)
 
 
-def has_headers(options: Mapping[str, str]) -> bool:
-    """Whether Spark is asked for the headers of records."""
-    lower = {name.lower(): text.lower() for name, text in options.items()}
-    return lower.get("includeheaders") == "true"
+def reader_options(source: SourceConfig) -> dict[str, str]:
+    """Return the options of Spark's reader for a source."""
+    asked = {"includeHeaders": "true"} if source.keeps_records else {}
+    if source.max_offsets_per_trigger is not None:
+        asked["maxOffsetsPerTrigger"] = str(source.max_offsets_per_trigger)
+    return {**source.options, **asked}
 
 
-def beside(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the names of ``BESIDE`` that a source with these options has."""
-    return {name: own for name, own in BESIDE.items() if own != "headers" or has_headers(options)}
+def beside(source: SourceConfig) -> dict[str, str]:
+    """Return the names of ``BESIDE`` that a source has, each with Spark's column."""
+    left_out = set() if source.keeps_records else {"value"}
+    left_out |= set() if _has_headers(source) else {"headers"}
+    return {name: own for name, own in BESIDE.items() if own not in left_out}
 
 
 def kafka_columns(source: SourceConfig) -> tuple[Column, ...] | None:
@@ -56,7 +60,7 @@ def kafka_columns(source: SourceConfig) -> tuple[Column, ...] | None:
         return tuple(
             Column(name=name, type=kind)
             for name, kind in RAW.items()
-            if name != "headers" or has_headers(source.options)
+            if name != "headers" or _has_headers(source)
         )
     fields = (
         parse_schema(source.schema or "")
@@ -65,5 +69,10 @@ def kafka_columns(source: SourceConfig) -> tuple[Column, ...] | None:
     )
     if fields is None:
         return None
-    others = beside(source.options).items()
+    others = beside(source).items()
     return (*fields, *(Column(name=name, type=RAW[own]) for name, own in others))
+
+
+def _has_headers(source: SourceConfig) -> bool:
+    lower = {name.lower(): text.lower() for name, text in reader_options(source).items()}
+    return lower.get("includeheaders") == "true"

@@ -20,8 +20,9 @@ class SourceConfig:
     """A stream or, without ``streaming``, a static table, in any format that Spark reads.
 
     ``relation`` has the columns of ``schema`` (DDL); without a schema only Spark knows them.
-    ``value`` and ``avro_schema`` say how the values of a Kafka source are decoded. ``label`` names
-    the source in messages, ``option_form`` shows how to set one of its options.
+    ``value`` and ``avro_schema`` say how the values of a Kafka source are decoded;
+    ``keeps_records`` whether it has all parts of a record as columns, so that a record can go back.
+    ``label`` names the source in messages, ``option_form`` shows how to set one of its options.
     """
 
     name: str
@@ -34,6 +35,7 @@ class SourceConfig:
     max_offsets_per_trigger: int | None = None
     value: str | None = None
     avro_schema: str | None = None
+    keeps_records: bool = False
     label: str | None = None
     option_form: str = 'options.{name} = "{value}"'
 
