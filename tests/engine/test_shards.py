@@ -13,7 +13,7 @@ from tidegate.api.unions import united
 from tidegate.cases.stepper import CaseStepper
 from tidegate.connectors.sinks import MemorySink
 from tidegate.engine.rows.shards import read_sketch
-from tidegate.errors import ConfigError
+from tidegate.errors import ConfigError, QueryError
 from tidegate.state.reader import StateReader
 
 if TYPE_CHECKING:
@@ -106,6 +106,24 @@ def test_another_expression_forgets_the_shards_and_keeps_the_watermark(
     assert outcome.report.watermark_us == micros(5)
     outcome = changed.batch(frame(interpreted, (20, "b")), CLOCK_US)
     assert outcome.report.watermark_us == micros(20)
+
+
+@pytest.mark.parametrize(
+    ("shard", "told"),
+    [
+        ("map(shard, 1)", "shard is MAP<STRING,INT>, and values of the type MAP have no order"),
+        ("date_add(ts, shard, 1)", "date_add"),
+    ],
+)
+def test_a_shard_that_spark_cannot_compute_or_compare_is_refused_at_its_place(
+    spark: SparkSession, shard: str, told: str
+) -> None:
+    with pytest.raises(QueryError) as error:
+        tidegate.sql(
+            SQL, settings={"event_time_field": "ts", "shard": shard}, r=frame(spark, (1, "a"))
+        )
+    assert str(error.value).startswith("setting shard, line 1, column 1: ")
+    assert told in str(error.value)
 
 
 def test_a_forgotten_shard_no_longer_holds_the_watermark(

@@ -44,7 +44,7 @@ def refusal(
     with analyzer(spark, used) as spark_analyzer:
         whole = spark_analyzer.ask(asked.whole, asked.rows.ctes)
         if not isinstance(whole, Failure):
-            return _refused_key(bound, asked, spark_analyzer) or _refused_dedup_key(
+            return _refused_key(bound, asked, spark_analyzer) or _refused_setting(
                 plan, asked, spark_analyzer
             )
         for part in asked.parts:
@@ -57,7 +57,7 @@ def refusal(
                 return _refused(part, answer, spark_analyzer, asked.words)
         wrong = _refused_time(plan, asked, spark_analyzer)
         wrong = wrong or _refused_key(bound, asked, spark_analyzer)
-        return wrong or _refused_dedup_key(plan, asked, spark_analyzer)
+        return wrong or _refused_setting(plan, asked, spark_analyzer)
 
 
 def column_types(
@@ -160,25 +160,29 @@ def _refused_key(
     return None
 
 
-def _refused_dedup_key(
+def _refused_setting(
     plan: PhysicalPlan, asked: Questions, spark_analyzer: Analyzer
 ) -> TidegateError | None:
-    """The refusal of a ``dedup_key`` that Spark cannot compute, or whose values have no order."""
-    if plan.settings.dedup_key is None:
-        return None
-    probe = setting_probe("dedup_key", plan.settings.dedup_key, asked.rows)
-    answer = spark_analyzer.ask(probe.query, probe.ctes)
-    if isinstance(answer, Failure):
-        return None if _is_about_names(answer) else _refused(probe, answer, spark_analyzer, {})
-    kind = answer[0].dataType
-    without = _unordered(kind)
-    if without is None:
-        return None
-    return probe.refused(
-        f"dedup_key is {kind.simpleString().upper()}, and values of the type {without.upper()} "
-        "have no order",
-        "Take a part of the value, or make text of it with to_json.",
-    )
+    """The refusal of a setting that Spark cannot compute, or whose values have no order."""
+    settings = {"shard": plan.settings.shard, "dedup_key": plan.settings.dedup_key}
+    for name, text in settings.items():
+        if text is None:
+            continue
+        probe = setting_probe(name, text, asked.rows)
+        answer = spark_analyzer.ask(probe.query, probe.ctes)
+        if isinstance(answer, Failure):
+            if _is_about_names(answer):
+                continue
+            return _refused(probe, answer, spark_analyzer, {})
+        kind = answer[0].dataType
+        without = _unordered(kind)
+        if without is not None:
+            return probe.refused(
+                f"{name} is {kind.simpleString().upper()}, and values of the type "
+                f"{without.upper()} have no order",
+                "Take a part of the value, or make text of it with to_json.",
+            )
+    return None
 
 
 def _unordered(kind: DataType) -> str | None:
