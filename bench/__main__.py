@@ -17,6 +17,7 @@ from bench import (
     dedup,
     floor,
     guards,
+    record_lateness,
     sessions,
     shards,
     sliding,
@@ -40,6 +41,7 @@ BENCHES: dict[str, Callable[[Harness], Report]] = {
     "guards": guards.guards,
     "shards": shards.shards,
     "dedup": dedup.dedup,
+    "record_lateness": record_lateness.record_lateness,
 }
 
 

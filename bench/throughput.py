@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 def tumbling_10s(harness: Harness) -> Report:
     """Tumbling windows of 10 s: many rows a group."""
-    return compare(harness, _tumbling(harness, 10))
+    return compare(harness, tumbling(harness, 10))
 
 
 def tumbling_1s(harness: Harness) -> Report:
     """Tumbling windows of 1 s: ten rows a group, so results and state weigh more."""
-    return compare(harness, _tumbling(harness, 1))
+    return compare(harness, tumbling(harness, 1))
 
 
 def hopping(harness: Harness) -> Report:
@@ -33,7 +33,7 @@ def hopping(harness: Harness) -> Report:
         window=lambda: _window("60 seconds", "10 seconds"),
     )
     beside = Entry(
-        label="tidegate tumbling_10s", contender="tidegate", question=_tumbling(harness, 10)
+        label="tidegate tumbling_10s", contender="tidegate", question=tumbling(harness, 10)
     )
     return compare(harness, question, beside=[beside])
 
@@ -114,7 +114,8 @@ def events(harness: Harness) -> Workload:
     )
 
 
-def _tumbling(harness: Harness, seconds: int) -> Question:
+def tumbling(harness: Harness, seconds: int) -> Question:
+    """Return the question of tumbling windows of so many seconds."""
     return per_window_and_key(
         f"tumbling_{seconds}s",
         events(harness),

@@ -69,6 +69,7 @@ class Oracle:
         self.event_time = event_time_of(self.query, self.settings)
         self.fallback = fallback_of(self.query, self.settings)
         self.is_clock = self.event_time is None
+        self.by_record = self.settings.get("lateness") == "record" and not self.is_clock
         self.shard = self._setting_expression("shard")
         self.dedup_key = self._dedup_key()
         self.horizon = duration(self.settings.get("dedup_horizon", "0s"))
@@ -107,6 +108,10 @@ class Oracle:
         frame = Frame(self.fields, tuple((row, row) for row in rows))
         arrived = self.query.relation({**self.tables, self.stream: frame}).rows
         self.counts["rows_in"] += len(arrived)
+        if self.by_record:
+            for values, original in arrived:
+                self._take(values, original, before, outcome)
+            return self._advance(outcome, clock_before)
         placed = [
             row
             for values, original in arrived
@@ -114,6 +119,26 @@ class Oracle:
         ]
         self._account(self.kind.place(placed, before), outcome)
         return self._advance(outcome, clock_before)
+
+    def _take(
+        self, values: tuple, original: tuple, before_batch: int | None, outcome: Outcome
+    ) -> None:
+        """Take a row by itself: it is judged by the watermark at its place.
+
+        The order of rows of several shards is none, so each is judged by those of its own, and
+        windows close with the batch.
+        """
+        before = self.watermark.value
+        if self.shard is not None:
+            own = self.watermark.own(repr(tried(self.shard, values)))
+            before = max((w for w in (before_batch, own) if w is not None), default=None)
+        row = self._classify(values, original, outcome)
+        if row is not None:
+            self._account(self.kind.place([row], before), outcome)
+        if self.shard is None:
+            assert self.clock_us is not None
+            self.watermark.advance(self.clock_us)
+            self._emit(self.kind.close(self.watermark.value), outcome)
 
     def clock(self, clock_us: int) -> Outcome:
         """Time passes."""

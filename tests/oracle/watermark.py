@@ -20,6 +20,10 @@ class Watermark:
         greatest = max(time, self.shards[shard][0]) if shard in self.shards else time
         self.shards[shard] = greatest, clock
 
+    def own(self, shard: str) -> int | None:
+        """The watermark of a shard by itself; None before its first row."""
+        return self.shards[shard][0] - self.lag if shard in self.shards else None
+
     def advance(self, clock: int) -> None:
         """Follow the shards, or the clock: all rows up to it have come, so W is just after."""
         if self.is_clock:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tidegate.errors import Span
+from tidegate.errors import ConfigError, Span
 from tidegate.explain.describe import Described, describe_physical
 from tidegate.plan.logical import (
     Aggregation,
@@ -17,7 +17,7 @@ from tidegate.plan.logical import (
     WindowNode,
 )
 from tidegate.plan.physical import PhysicalPlan
-from tidegate.plan.settings import RowPath, Settings, TimeMode
+from tidegate.plan.settings import Lateness, RowPath, Settings, TimeMode
 from tidegate.plan.stages import IngestPartials, IngestRows
 from tidegate.plan.statement import BoundQuery, EarlyClause, OrderItem, Relation
 from tidegate.plan.windows import (
@@ -349,6 +349,40 @@ def test_emitting_at_once_and_on_close_have_different_fingerprints() -> None:
     )
     assert at_once.fingerprint["emit"] == "at_once"
     assert on_close.fingerprint["emit"] == "on_close"
+
+
+BY_RECORD = replace(BY_TS, lateness=Lateness.RECORD)
+AT_ONCE, AHEAD = WINDOWS[4], Sliding(time_unit=SECOND, lookback=10, lookahead=0)
+
+
+@pytest.mark.parametrize(
+    ("window", "settings", "why"),
+    [
+        (WINDOWS[3], replace(BY_RECORD, shard="user"), "session windows over several shards"),
+        (AT_ONCE, BY_RECORD, "is emitted at once"),
+        (AHEAD, replace(BY_RECORD, shard="user"), "over several shards"),
+        (WINDOWS[0], replace(BY_RECORD, dedup_key="user"), "dedup_key forgets keys"),
+    ],
+)
+def test_lateness_by_record_is_refused_where_answers_would_depend_on_batches(
+    window: Window, settings: Settings, why: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        physical(query(window=window), settings)
+    assert str(refused.value).startswith('lateness = "record": ')
+    assert why in str(refused.value)
+    by_clock = replace(settings, time=TimeMode.PROCESSING, event_time_field=None)
+    assert not physical(query(window=window), by_clock).watermark.by_record
+
+
+@pytest.mark.parametrize("window", [*WINDOWS[:4], AHEAD, *WINDOWS[5:]])
+def test_lateness_shapes_the_state_where_a_row_can_be_late_for_some_windows(
+    window: Window,
+) -> None:
+    has_several = not isinstance(window, (Tumbling, State, Count))
+    by_batch, by_record = physical(query(window=window)), physical(query(window=window), BY_RECORD)
+    assert by_record.watermark.by_record
+    assert (by_batch.plan_id != by_record.plan_id) is has_several
 
 
 def test_early_results_do_not_change_the_fingerprint() -> None:

@@ -254,6 +254,7 @@ def _check_end(
 def _run_cuts(case: Case, factory: EngineFactory, cuts: Mapping[str, Cut]) -> tuple[str, ...]:
     rows = [row for step in case.steps if isinstance(step, Batch) for row in step.rows]
     expected = case.final or _all_emitted(case)
+    columns = tuple(column.name for column in case.stream.columns)
     for name, cut in cuts.items():
         emitted: list[Mapping[str, object]] = []
         with closing(factory(case)) as engine:
@@ -269,11 +270,26 @@ def _run_cuts(case: Case, factory: EngineFactory, cuts: Mapping[str, Cut]) -> tu
         if difference is not None:
             first, *rest = _failure("the results", difference)
             return (f"{case.path}, line {case.line}, with {name}: {first}", *rest)
+        for block, kind in SIDE_BLOCKS.items():
+            side = [row for each in observed for row in each.side.get(kind, ())]
+            difference = compare_side(_all_of_side(case, kind), side, columns)
+            if difference is not None:
+                first, *rest = _failure(block, difference)
+                return (f"{case.path}, line {case.line}, with {name}: {first}", *rest)
     return ()
 
 
 def _all_emitted(case: Case) -> Rows:
-    tables = [step.expected.emitted for step in case.steps if not isinstance(step, Stop)]
+    return _together(step.expected.emitted for step in case.steps if not isinstance(step, Stop))
+
+
+def _all_of_side(case: Case, kind: str) -> Rows:
+    return _together(
+        step.expected.side.get(kind) for step in case.steps if not isinstance(step, Stop)
+    )
+
+
+def _together(tables: Iterable[Rows | None]) -> Rows:
     filled = [table for table in tables if table is not None and table.rows]
     if not filled:
         return Rows()

@@ -21,7 +21,7 @@ from pydantic import (
 
 from tidegate.connectors.kafka_columns import VALUES
 from tidegate.plan.schema import parse_schema
-from tidegate.plan.settings import DEFAULTS, ErrorPolicy, OnIdle, RowPath, TimeMode
+from tidegate.plan.settings import DEFAULTS, ErrorPolicy, Lateness, OnIdle, RowPath, TimeMode
 from tidegate.plan.side_output import KINDS, METRICS_ONLY, Route, SideOutputKind
 from tidegate.plan.time_columns import EVENT_TIME_UNITS
 from tidegate.time import parse_duration
@@ -131,6 +131,9 @@ class SettingsSection(Section):
     """watermark_lag is how far the watermark stays behind the greatest event time, e.g. "5m"."""
     allowed_lateness: Duration | None = None
     """allowed_lateness is how much longer a window stays open, e.g. "1m"."""
+    lateness: Lateness = Field(DEFAULTS.lateness, strict=False)
+    """lateness is "batch" (the default) or "record": a row is judged by the watermark before its
+    batch, or by the one at its place in its shard."""
     shard: str | None = None
     """shard is an expression with a watermark for each of its values, e.g. "partition"."""
     shard_expiry: PositiveDuration | None = None

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidegate.engine.rows.duplicates import sort_out
+from tidegate.engine.rows.lateness import SeenBefore
 from tidegate.engine.rows.shards import watch_shards
 from tidegate.engine.windows.operator import Arrival, Ingested
 from tidegate.state.watermark import SINGLE_SHARD, SeenShards, Shard, WatermarkState, advance
@@ -34,10 +35,25 @@ def _ingest(
         ingested = job.operator.ingest(arrival, io)
         event_time_us = ingested.event_time_us
         times = {} if event_time_us is None else {SINGLE_SHARD: event_time_us}
-        return ingested, SeenShards(times=times)
-    watched, seen = watch_shards(arrival.rows, job.plan, arrival.start)
-    ingested = job.operator.ingest(replace(arrival, rows=watched), io)
-    return ingested, seen(_known(state, job).keys())
+        shards = SeenShards(times=times)
+    else:
+        watched, seen = watch_shards(arrival.rows, job.plan, arrival.start)
+        ingested = job.operator.ingest(replace(arrival, rows=watched), io)
+        shards = seen(_known(state, job).keys())
+    if job.lateness is not None:
+        ingested = job.lateness.exact(ingested, arrival, _seen_before(shards, state, job), io)
+    return ingested, shards
+
+
+def _seen_before(shards: SeenShards, state: Manifest, job: Job) -> SeenBefore:
+    """The greatest times of the shards before a batch, and the greatest after it."""
+    known = _known(state, job).values()
+    times = [*shards.times.values(), *(shard.event_time_us for shard in known)]
+    return SeenBefore(
+        known={shard.name: shard.event_time_us for shard in known},
+        greatest_us=max(times, default=None),
+        sharded=job.shard_by is not None,
+    )
 
 
 def advanced(state: Manifest, seen: SeenShards, clock_us: int | None, job: Job) -> WatermarkState:

@@ -12,6 +12,7 @@ from pyspark.sql.types import DataType, StringType
 
 from tidegate.engine.rows.duplicates import Duplicates, duplicates_of
 from tidegate.engine.rows.finish import Finisher, native_types
+from tidegate.engine.rows.lateness import RecordLateness
 from tidegate.engine.rows.prepare import BatchStart
 from tidegate.engine.side_output.delivery import Deliveries
 from tidegate.engine.windows.operator import Operator
@@ -104,6 +105,7 @@ class Job:
         original: the type of original rows in side output; STRING if it has none.
         shard_by: the expression of the shards, with its type; None if the stream is one shard.
         duplicates: what finds duplicates; None without ``dedup_key``.
+        lateness: judges rows by the watermark at their place; None: by the one before their batch.
     """
 
     plan: PhysicalPlan
@@ -114,6 +116,7 @@ class Job:
     original: DataType
     shard_by: str | None = None
     duplicates: Duplicates | None = None
+    lateness: RecordLateness | None = None
 
 
 def make_job(plan: PhysicalPlan, rows: DataFrame, outlets: Outlets, partitions: int) -> Job:
@@ -134,6 +137,7 @@ def make_job(plan: PhysicalPlan, rows: DataFrame, outlets: Outlets, partitions: 
         identified=getattr(outlets.results, "needs_identity", False) is True,
     )
     shard = plan.watermark.shard
+    by_record = plan.watermark.by_record
     return Job(
         plan=plan,
         operator=operator,
@@ -143,6 +147,7 @@ def make_job(plan: PhysicalPlan, rows: DataFrame, outlets: Outlets, partitions: 
         original=rows.schema[ROW].dataType if ROW in rows.columns else StringType(),
         shard_by=shard and f"{shard.strip()}: {rows.schema[SHARD].dataType.simpleString()}",
         duplicates=duplicates_of(plan, empty),
+        lateness=RecordLateness(plan=plan, operator=operator) if by_record else None,
     )
 
 
@@ -157,7 +162,7 @@ def make_operator(plan: PhysicalPlan, empty: DataFrame) -> Operator:
     match window:
         case Tumbling() | Hopping() | Cumulate():
             grid = pane_grid(window)
-            shape = shape_of(plan)
+            shape = shape_of(plan, keeps_after=plan.watermark.by_record and not grid.single)
             schema = shape.kept(shape.place(empty, plan, grid, FIRST)).schema
             return PaneOperator(plan=plan, grid=grid, shape=shape, state_schema=schema)
         case Session():
@@ -185,19 +190,20 @@ def ordered_operator(plan: PhysicalPlan, scan: Scan, empty: DataFrame) -> Ordere
     return OrderedOperator(shape=shape, state_schema=schema)
 
 
-def shape_of(plan: PhysicalPlan) -> Partials | WholeRows:
+def shape_of(plan: PhysicalPlan, *, keeps_after: bool = False) -> Partials | WholeRows:
     """Return the shape of state rows: partials if every aggregate has a merge, else whole rows."""
     match plan.ingest:
         case IngestPartials() as partials:
-            return Partials(aggregation=partials)
+            return Partials(aggregation=partials, keeps_after=keeps_after)
         case IngestRows() as rows:
-            return WholeRows(aggregation=rows)
+            return WholeRows(aggregation=rows, keeps_after=keeps_after)
 
 
 def span_shape_of(plan: PhysicalPlan, gap_us: int) -> SpanPartials | SpanRows:
     """Return the shape of a session's spans, chosen as in ``shape_of``."""
+    by_record = plan.watermark.by_record
     match shape_of(plan):
         case Partials(aggregation=streaming):
-            return SpanPartials(aggregation=streaming, gap_us=gap_us)
+            return SpanPartials(aggregation=streaming, gap_us=gap_us, by_record=by_record)
         case WholeRows(aggregation=kept):
-            return SpanRows(aggregation=kept, gap_us=gap_us)
+            return SpanRows(aggregation=kept, gap_us=gap_us, by_record=by_record)

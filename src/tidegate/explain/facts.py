@@ -100,6 +100,7 @@ def watermark_details(spec: WatermarkSpec) -> tuple[Detail, ...]:
         _decided("lag", spec.lag_us, spec.lag_authority, "watermark_lag"),
         _decided("lateness", spec.lateness_us, spec.lateness_authority, "allowed_lateness"),
         fact("shard", _shard(spec)),
+        *([fact("late rows", _BY_RECORD)] if spec.by_record else []),
         fact("idle", _idle(spec)),
         fact("null time", _without_time(spec)),
         fact("future skew", f"up to {format_duration(spec.max_future_skew_us)}"),
@@ -127,6 +128,9 @@ def dedup_details(settings: Settings, spec: WatermarkSpec) -> tuple[Detail, ...]
         fact("duplicate", f"a row up to {horizon} after the first of its key; NULL has none"),
         fact("keeps", f"each key with the time of its first row, until W > time + {horizon}{late}"),
     )
+
+
+_BY_RECORD = "judged by the watermark at their place in their shard"
 
 
 def _decider(authority: Authority, setting: str) -> str:

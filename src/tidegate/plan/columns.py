@@ -26,10 +26,23 @@ ROW = "_row"  # STRUCT, the original row, for side output
 OPEN, EMIT, WHEN = "_open", "_emit", "_when"  # BOOLEAN, the conditions of a window
 DEDUP_KEY = "_dedup"  # any type, the value of dedup_key
 
+# A row of a batch in which some are behind, with lateness = "record" (``engine/rows/lateness.py``).
+BEHIND = "_behind"  # BIGINT, the end up to which windows had closed when it came; NULL: no matter
+
+IS_LATE = "_is_late"  # BOOLEAN, of a session's row: whether it is late
+# BIGINT, of a session's row: tells a session that has ended within the batch from another one of
+# its key at the same time; NULL for all others.
+PART = "_part"
+PLACE = "_i"  # BIGINT, its place in the batch, in order of arrival
+# Of a partial: the first and the last place of its rows, and the first one of those so late in
+# their pane that a window closes which those before them leave open.
+FIRST_PLACE, LAST_PLACE, SPLIT_PLACE = "_first_i", "_last_i", "_split_i"
+
 # A judged and placed row.
 DUPLICATE = "_dup"  # BOOLEAN, whether it is a duplicate, where the batch has any
 FATE = "_class"  # INT, its fate (``engine/rows/prepare.Fate``)
 PANE = "_pane"  # BIGINT, the start of its pane
+AFTER = "_after"  # BIGINT, the end of the last window that had closed when it came; NULL: none
 ORDER = "_order"  # STRUCT, orders rows by time and arrival
 
 # Columns of placed rows that are only counted; none of these reaches the state.

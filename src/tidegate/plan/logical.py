@@ -73,6 +73,12 @@ class WatermarkSpec:
     null_event_time_fallback: bool
     max_future_skew_us: int
     emit_on_close: bool
+    by_record: bool = False
+
+    @property
+    def slack_us(self) -> int:
+        """How far a row may be behind the greatest event time before a window closes for it."""
+        return self.lag_us + self.lateness_us
 
     @property
     def falls_back(self) -> bool:

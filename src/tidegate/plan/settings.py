@@ -25,6 +25,13 @@ class OnIdle(Enum):
     ADVANCE = "advance"
 
 
+class Lateness(Enum):
+    """By which watermark a row is judged: the one before its batch, or the one at its place."""
+
+    BATCH = "batch"
+    RECORD = "record"
+
+
 class TimeMode(Enum):
     """The time that windows are defined on."""
 
@@ -54,6 +61,7 @@ class Settings:
     max_future_skew_us: int = 86_400_000_000
     watermark_lag_us: int | None = None
     allowed_lateness_us: int | None = None
+    lateness: Lateness = Lateness.BATCH
     shard: str | None = None
     shard_expiry_us: int | None = None
     idle_timeout_us: int | None = None

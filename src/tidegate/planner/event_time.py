@@ -15,7 +15,7 @@ from tidegate.errors import ConfigError, QueryError, Span
 from tidegate.names import quoted
 from tidegate.plan.columns import FILE
 from tidegate.plan.logical import Authority, EventTime, WatermarkSpec
-from tidegate.plan.settings import Settings, TimeMode
+from tidegate.plan.settings import Lateness, Settings, TimeMode
 from tidegate.plan.statement import BoundQuery, Column, WatermarkClause
 from tidegate.plan.time_columns import (
     EVENT_TIME_UNITS,
@@ -71,6 +71,7 @@ def resolve_watermark(bound: BoundQuery, settings: Settings) -> WatermarkSpec:
         null_event_time_fallback=settings.null_event_time == "fallback",
         max_future_skew_us=settings.max_future_skew_us,
         emit_on_close=_emits_on_close(bound),
+        by_record=mode is TimeMode.EVENT and settings.lateness is Lateness.RECORD,
     )
 
 

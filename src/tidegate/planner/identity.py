@@ -8,7 +8,7 @@ from hashlib import sha256
 
 from tidegate.plan.physical import PhysicalPlan
 from tidegate.plan.stages import IngestPartials, IngestRows
-from tidegate.plan.windows import Window
+from tidegate.plan.windows import Cumulate, Hopping, Session, Sliding, Window
 from tidegate.time import TimeUnit, format_duration
 
 
@@ -32,9 +32,16 @@ def state_fingerprint(plan: PhysicalPlan) -> dict[str, str]:
         "accumulators": held,
         "event_time": spec.event_time.sql or "the batch's clock",
         "mode": spec.mode.value,
+        **_lateness(plan),
     }
     dedup_key = plan.settings.dedup_key
     return shapes if dedup_key is None else {**shapes, "dedup_key": dedup_key}
+
+
+def _lateness(plan: PhysicalPlan) -> dict[str, str]:
+    """With lateness by record, some kinds keep for a row which windows it came too late for."""
+    has_several = isinstance(plan.close.window, (Hopping, Cumulate, Session, Sliding))
+    return {"lateness": "record"} if plan.watermark.by_record and has_several else {}
 
 
 def _window_identity(window: Window) -> str:

@@ -31,6 +31,7 @@ from tidegate.plan.stages import Close, Finish, IngestRows, Prepare, SideOutput
 from tidegate.plan.statement import Argument, BoundQuery, Key
 from tidegate.planner.event_time import resolve_watermark
 from tidegate.planner.identity import plan_id, state_fingerprint
+from tidegate.planner.lateness import check_lateness
 from tidegate.planner.rules import Types, apply_rules
 
 
@@ -46,6 +47,7 @@ def plan_logical(bound: BoundQuery, settings: Settings) -> LogicalPlan:
     if statement.where is not None:
         node = Filter(child=node, stage=FilterStage.WHERE, predicate=statement.where.sql)
     watermark = Watermark(child=node, spec=resolve_watermark(bound, settings))
+    check_lateness(watermark.spec, statement.window, settings)
     node = Aggregation(
         child=WindowNode(
             child=watermark,

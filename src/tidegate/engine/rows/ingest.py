@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tidegate.engine.faults import fault_point
@@ -10,7 +11,15 @@ from tidegate.engine.rows.prepare import UNTIMED, BatchStart, Fate
 from tidegate.engine.windows.operator import Ingested
 from tidegate.engine.windows.state_rows import KEPT
 from tidegate.metrics.report import Counts
-from tidegate.plan.columns import FALLBACKS, FATE, ROWS, SEEN_TIME
+from tidegate.plan.columns import (
+    FALLBACKS,
+    FATE,
+    FIRST_PLACE,
+    PANE,
+    ROWS,
+    SEEN_TIME,
+    SPLIT_PLACE,
+)
 from tidegate.spark.observe import observed
 from tidegate.state.manifest import Segment
 
@@ -54,7 +63,9 @@ def take_in(placed: DataFrame, intake: Intake, start: BatchStart, io: StateIO) -
     """Write placed rows as the segment of an epoch; if no row is kept, there is no segment."""
     fault_point("before_segment", start.epoch)
     io.tasks.set_for_batch()
-    expressions = _numbers(intake, start)
+    has_places = FIRST_PLACE in placed.columns
+    places = [PANE, FIRST_PLACE, SPLIT_PLACE] if has_places else []
+    expressions = _numbers(intake, start, places)
     if FALLBACKS in placed.columns:
         expressions["fallbacks"] = f"sum(IF({_kept_sql(intake)}, {FALLBACKS}, 0))"
     watched, numbers = observed(placed, expressions)
@@ -65,9 +76,13 @@ def take_in(placed: DataFrame, intake: Intake, start: BatchStart, io: StateIO) -
     seen = numbers()
     io.tasks.note_batch(seen["groups"], files)
     fault_point("after_segment", start.epoch)
-    counts = _counts(seen)
+    ingested = Ingested(
+        counts=_counts(seen),
+        event_time_us=seen["time"],
+        elsewhere=tuple(seen["others"]) if has_places else (),
+    )
     if not seen["groups"]:
-        return Ingested(counts=counts, event_time_us=seen["time"])
+        return ingested
     segment = Segment(
         name=name,
         first_us=seen["first"],
@@ -75,10 +90,10 @@ def take_in(placed: DataFrame, intake: Intake, start: BatchStart, io: StateIO) -
         rows=seen["groups"],
         files=files,
     )
-    return Ingested(segments=(segment,), counts=counts, event_time_us=seen["time"])
+    return replace(ingested, segments=(segment,))
 
 
-def _numbers(intake: Intake, start: BatchStart) -> dict[str, str]:
+def _numbers(intake: Intake, start: BatchStart, places: Sequence[str]) -> dict[str, str]:
     """What to observe: few expressions, since each is computed for every state row of the batch."""
     kept = _kept_sql(intake)
     numbers = {
@@ -89,8 +104,9 @@ def _numbers(intake: Intake, start: BatchStart) -> dict[str, str]:
         "last": f"max({_if(kept, intake)})",
     }
     if intake.shape.aggregated:
-        # There is at most one partial for each fate and task, so the list is short.
-        numbers["others"] = f"collect_list(IF({KEPT}, NULL, struct({FATE}, {ROWS})))"
+        # There is at most one partial for each fate (and pane) and task, so the list is short.
+        other = ", ".join([FATE, ROWS, *places])
+        numbers["others"] = f"collect_list(IF({KEPT}, NULL, struct({other})))"
     else:
         possible = (f for f in COUNTED if start.has_duplicates or f is not Fate.DUPLICATE)
         numbers |= {f.name: f"sum(IF({FATE} = {f.value}, {ROWS}, 0))" for f in possible}

@@ -33,6 +33,8 @@ from pyspark.sql import DataFrame
 from tidegate.engine.windows.panes.grid import PaneGrid
 from tidegate.names import in_backticks, quoted
 from tidegate.plan.columns import (
+    AFTER,
+    BEHIND,
     DUPLICATE,
     EMIT,
     ERROR,
@@ -43,7 +45,9 @@ from tidegate.plan.columns import (
     ORDER,
     OWN_TIME,
     PANE,
+    PART,
     PASS,
+    PLACE,
     REINJECTED,
     ROW,
     SHARD,
@@ -162,12 +166,25 @@ class BatchStart:
         bound_us: windows with an end up to here had closed (the watermark less the allowed
             lateness); None: no watermark yet.
         has_duplicates: whether some rows are duplicates; all of them then have ``_dup``.
+        marks_behind: whether the rows have ``_behind``, which then decides instead of ``bound_us``
+            for which windows a row is late.
+        has_parts: whether the rows have ``_part`` and ``_is_late``, which then decides.
+        tells_places: whether job 1 tells at which places of the batch the rows of a partial are.
     """
 
     epoch: int
     clock_us: int | None = None
     bound_us: int | None = None
     has_duplicates: bool = False
+    marks_behind: bool = False
+    has_parts: bool = False
+    tells_places: bool = False
+
+    def bound_sql(self) -> str | None:
+        """The end up to which windows had closed for a row, NULL or None: none had."""
+        if self.marks_behind:
+            return BEHIND
+        return None if self.bound_us is None else by_reference(self.bound_us, TIME)
 
 
 def guarded_columns(plan: PhysicalPlan) -> dict[str, str]:
@@ -228,16 +245,31 @@ def classify_sql(
     start: BatchStart,
     aggregation: Ingest,
 ) -> str:
-    """``classify`` as text, over a statement that gives judged rows."""
+    """``classify`` as text, over a statement that gives judged rows.
+
+    If rows are marked as behind, it adds ``_after``. If their places are told, it adds ``_i``, and
+    all rows with a valid time have a pane.
+    """
     accumulated = f"{FATE} = {Fate.ACCUMULATED.value}"
+    untimed = ", ".join(str(fate.value) for fate in UNTIMED)
+    placed = f"{FATE} NOT IN ({untimed})" if start.tells_places else accumulated
     columns = [
         TIME,
         *([OWN_TIME] if plan.watermark.falls_back else []),
         FATE,
-        f"CASE WHEN {accumulated} THEN {grid.pane_sql(TIME)} END AS {PANE}",
+        f"CASE WHEN {placed} THEN {grid.pane_sql(TIME)} END AS {PANE}",
         *(f"CASE WHEN {accumulated} THEN {k.name} END AS {k.name}" for k in aggregation.keys),
         *(argument.name for argument in aggregation.arguments),
     ]
+    if start.has_parts:
+        columns.append(f"CASE WHEN {accumulated} THEN {PART} END AS {PART}")
+    elif start.marks_behind:
+        closed = f"{grid.first_end_sql(grid.pane_sql(TIME))} <= {BEHIND}"
+        columns.append(
+            f"CASE WHEN {accumulated} AND {closed} THEN {grid.end_sql(BEHIND)} END AS {AFTER}"
+        )
+    if start.tells_places:
+        columns.append(f"{ROW_NUMBER} AS {PLACE}")
     if aggregation.needs_order:
         columns.append(f"{order_sql(start)} AS {ORDER}")
     return f"SELECT {', '.join(columns)} FROM ({judged})"
@@ -281,7 +313,8 @@ def fate_sql(plan: PhysicalPlan, grid: PaneGrid, start: BatchStart) -> str:
     Without a bound in ``start`` lateness is left out, so that the code is the same for all batches.
     """
     last_end = grid.last_end_sql(grid.pane_sql(TIME))
-    late = None if start.bound_us is None else f"{last_end} <= {by_reference(start.bound_us, TIME)}"
+    bound = start.bound_sql()
+    late = None if bound is None else f"{last_end} <= {bound}"
     outside = f"{last_end} <= {TIME}" if grid.has_gaps else None
     return fate_case(plan, start, late=late, outside=outside)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions
 
 from tidegate.engine.rows.prepare import BatchStart, Fate, clock_sql
-from tidegate.plan.columns import ERROR, FATE, REINJECTED, ROW, SHARD, TIME
+from tidegate.plan.columns import BEHIND, ERROR, FATE, REINJECTED, ROW, SHARD, TIME
 from tidegate.plan.guarded import detail_sql, is_malformed, reason_sql
 from tidegate.plan.side_output import RECORD
 
@@ -65,13 +65,18 @@ def side_output(rows: DataFrame, judged: Judged, kinds: Sequence[str]) -> DataFr
     failing = Fate.ROW_ERROR in fates
     chosen = rows.where(_is_one_of(fates))
     late = f"{FATE} = {Fate.LATE.value}"
-    bound_us = judged.start.bound_us
-    behind = f"({bound_us}L - ({judged.late_windows.last_end})) div 1000"
-    late_by = "NULL" if bound_us is None else f"CASE WHEN {late} THEN {behind} END"
+    bound = None if judged.start.bound_us is None else f"{judged.start.bound_us}L"
+    watermark = "NULL" if judged.watermark_us is None else f"{judged.watermark_us}L"
+    if BEHIND in rows.columns:
+        # Each late row was judged by the watermark at its place.
+        bound = BEHIND
+        own = f"{BEHIND} + {judged.plan.watermark.lateness_us}L"
+        watermark = f"CASE WHEN {late} THEN {own} ELSE {watermark} END"
+    behind = f"({bound} - ({judged.late_windows.last_end})) div 1000"
+    late_by = "NULL" if bound is None else f"CASE WHEN {late} THEN {behind} END"
     of_kinds = " ".join(f"WHEN {fate.value} THEN '{kind}'" for fate, kind in fates.items())
     reasons = " ".join(f"WHEN {fate.value} THEN {_reason_sql(fate)}" for fate in fates)
     failed = f"CASE WHEN {FATE} = {Fate.ROW_ERROR.value} THEN {detail_sql(ERROR)} END"
-    watermark = "NULL" if judged.watermark_us is None else f"{judged.watermark_us}L"
     records = chosen.selectExpr(
         f"CASE {FATE} {of_kinds} END AS kind",
         f"CASE {FATE} {reasons} END AS reason",

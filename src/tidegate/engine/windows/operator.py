@@ -14,7 +14,7 @@ from tidegate.metrics.report import Counts
 from tidegate.state.manifest import Manifest, Segment, Tables
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, Row
     from pyspark.sql.types import StructType
 
     from tidegate.engine.rows.prepare import BatchStart
@@ -46,12 +46,22 @@ class Ingested:
         event_time_us: the greatest valid event time, None if no row had one.
         judged: returns the prepared rows with the fate that was decided; called only if the counts
             say that some rows could not be used.
+        elsewhere: the pane and the places of rows that are in no segment, where rows are watched.
+        some_behind: whether rows are marked as behind, see ``engine/rows/lateness.py``, or are
+            known to be.
+        verdicts: what became of the sessions of keys with rows that are behind.
+        any_behind: returns whether a row came after one that closed a window of it; None where the
+            places of rows are not known.
     """
 
     segments: tuple[Segment, ...] = ()
     counts: Counts = field(default_factory=Counts)
     event_time_us: int | None = None
     judged: Callable[[], DataFrame] | None = None
+    elsewhere: tuple[Row, ...] = ()
+    any_behind: Callable[[], bool] | None = None
+    some_behind: bool = False
+    verdicts: Segment | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +76,8 @@ class Closing:
         tables: the state, including the batch's own segments.
         drain: the stream ends: ``bound_us`` is past every window, and waiting rows are released.
         flush: emit open state windows.
+        some_behind: whether some rows of the batch are marked as behind.
+        verdicts: see ``Ingested``.
         fresh: the names of the batch's own segments.
     """
 
@@ -74,6 +86,8 @@ class Closing:
     bound_us: int | None
     tables: Tables
     fresh: tuple[str, ...] = ()
+    some_behind: bool = False
+    verdicts: Segment | None = None
     drain: bool = False
     flush: bool = False
 
@@ -140,6 +154,15 @@ class Operator(Protocol):
 
     def end_of_all(self, tables: Tables) -> int | None:
         """The bound at which every window of the state has closed, None if there is no window."""
+
+    def closed_before(self, time: str, bound: str) -> str:
+        """The condition that a window which can take a row closes at a bound (both Spark SQL).
+
+        It is monotone: where it holds, it holds for earlier times and later bounds.
+        """
+
+    def may_close(self, segment: Segment, bound_us: int) -> bool:
+        """Whether that may be so for a row in a segment that a batch wrote."""
 
     def late_windows(self) -> LateWindows:
         """The windows that a late row was late for."""

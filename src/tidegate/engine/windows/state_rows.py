@@ -21,14 +21,19 @@ from tidegate.engine.rows.prepare import (
 from tidegate.engine.windows.panes.grid import PaneGrid
 from tidegate.plan.aggregates.planned import row_aggregate
 from tidegate.plan.columns import (
+    AFTER,
     END,
     FALLBACKS,
     FATE,
+    FIRST_PLACE,
+    LAST_PLACE,
     ORDER,
     OWN_TIME,
     PANE,
+    PLACE,
     ROWS,
     SEEN_TIME,
+    SPLIT_PLACE,
     START,
     TIME,
 )
@@ -92,6 +97,10 @@ class Shape(Protocol):
         """
 
     @property
+    def keeps_after(self) -> bool:
+        """Whether a state row has ``_after``: the windows up to there do not take it."""
+
+    @property
     def late_by_pane(self) -> bool:
         """Whether ``place`` classifies late rows as accumulated; their pane shows the lateness."""
 
@@ -101,6 +110,7 @@ class Partials:
     """A state row is a pane (or window) and group with the columns of its accumulators."""
 
     aggregation: IngestPartials
+    keeps_after: bool = False
 
     @property
     def aggregated(self) -> bool:
@@ -118,21 +128,27 @@ class Partials:
         # nothing of the batch and is compiled only once.
         boundless = replace(start, bound_us=None)
         judged = judged_sql(rows.columns, plan, boundless, fate_sql(plan, grid, boundless))
-        group = ", ".join([FATE, PANE, *self.keys])
+        classified = classify_sql(judged, plan, grid, start, self.aggregation)
+        group = [FATE, PANE, *self.keys]
         updates = {column.name: column.update for column in self.aggregation.partial_columns}
         updates |= group_numbers(plan)
-        return over(
-            rows,
-            f"SELECT {group}, {_columns(updates)} "
-            f"FROM ({classify_sql(judged, plan, grid, start, self.aggregation)}) GROUP BY {group}",
-        )
+        if self.keeps_after and start.marks_behind:
+            group.append(AFTER)
+        elif self.keeps_after:
+            updates[AFTER] = "CAST(NULL AS BIGINT)"
+        if start.tells_places:
+            updates |= _places(plan, grid)
+        by = ", ".join(group)
+        return over(rows, f"SELECT {by}, {_columns(updates)} FROM ({classified}) GROUP BY {by}")
 
     def kept(self, placed: DataFrame) -> DataFrame:
         columns = [column.name for column in self.aggregation.partial_columns]
-        return placed.where(KEPT).selectExpr(PANE, *self.keys, *columns)
+        if FIRST_PLACE in placed.columns:
+            columns += [FIRST_PLACE, LAST_PLACE, SPLIT_PLACE]
+        return placed.where(KEPT).selectExpr(*self._place, *self.keys, *columns)
 
     def merge(self, state: DataFrame) -> DataFrame:
-        group = ", ".join([PANE, *self.keys])
+        group = ", ".join([*self._place, *self.keys])
         merged = over(state, f"SELECT {group}, {self.merges()} FROM {{frame}} GROUP BY {group}")
         # Merging may widen a type (a sum of decimals); in the state a column keeps its first type.
         return merged.select(*(merged[f.name].cast(f.dataType) for f in state.schema))
@@ -145,6 +161,10 @@ class Partials:
     @property
     def keys(self) -> list[str]:
         return [key.name for key in self.aggregation.keys]
+
+    @property
+    def _place(self) -> list[str]:
+        return [PANE, *([AFTER] if self.keeps_after else [])]
 
     def whole(self, windows: str, grid: PaneGrid) -> str:
         columns = [column.name for column in self.aggregation.partial_columns]
@@ -162,6 +182,7 @@ class WholeRows:
     """A state row is a row: its time and order, its keys, and the values that the query needs."""
 
     aggregation: IngestRows
+    keeps_after: bool = False
 
     @property
     def aggregated(self) -> bool:
@@ -175,12 +196,15 @@ class WholeRows:
         self, rows: DataFrame, plan: PhysicalPlan, grid: PaneGrid, start: BatchStart
     ) -> DataFrame:
         classified = classify(rows, plan, grid, start, self.aggregation)
-        numbers = (f"{sql} AS {name}" for name, sql in row_numbers(plan).items())
-        return classified.selectExpr("*", *numbers)
+        numbers = row_numbers(plan)
+        if self.keeps_after and not start.marks_behind:
+            numbers[AFTER] = "CAST(NULL AS BIGINT)"
+        return classified.selectExpr("*", *(f"{sql} AS {name}" for name, sql in numbers.items()))
 
     def kept(self, placed: DataFrame) -> DataFrame:
         arguments = (argument.name for argument in self.aggregation.arguments)
-        return placed.where(KEPT).selectExpr(PANE, TIME, ORDER, *self.keys, *arguments)
+        after = [AFTER] if self.keeps_after else []
+        return placed.where(KEPT).selectExpr(PANE, *after, TIME, ORDER, *self.keys, *arguments)
 
     def merge(self, state: DataFrame) -> DataFrame:
         return state
@@ -217,6 +241,17 @@ def whole_groups(rows: str, aggregation: IngestRows, windows: list[str]) -> str:
     return (
         f"SELECT {group}, {_columns(values or {ROWS: 'count(1)'})} FROM ({rows}) GROUP BY {group}"
     )
+
+
+def _places(plan: PhysicalPlan, grid: PaneGrid) -> dict[str, str]:
+    """The places of the rows of a partial: name to aggregate."""
+    split_us = plan.watermark.slack_us % grid.pane_us
+    late_in_pane = f"pmod({TIME} - {grid.offset_us}L, {grid.pane_us}L) >= {split_us}L"
+    return {
+        FIRST_PLACE: f"min({PLACE})",
+        LAST_PLACE: f"max({PLACE})",
+        SPLIT_PLACE: f"min(IF({late_in_pane}, {PLACE}, NULL))",
+    }
 
 
 def _columns(expressions: dict[str, str]) -> str:

@@ -138,9 +138,8 @@ class OrderedRows:
 
     def judged(self, rows: DataFrame, start: BatchStart) -> DataFrame:
         """Return prepared rows with their fate."""
-        late = None
-        if self.event_time and start.bound_us is not None:
-            late = f"{TIME} < {by_reference(start.bound_us, TIME)}"
+        bound = start.bound_sql() if self.event_time else None
+        late = None if bound is None else f"{TIME} < {bound}"
         return judge(rows, self.plan, start, fate_case(self.plan, start, late=late))
 
     def place(self, rows: DataFrame, start: BatchStart) -> DataFrame:
@@ -263,6 +262,12 @@ class OrderedOperator:
 
     def end_of_all(self, tables: Tables) -> int | None:
         return max((segment.last_us + 1 for segment in tables.windows), default=None)
+
+    def closed_before(self, time: str, bound: str) -> str:
+        return f"{time} < {bound}"
+
+    def may_close(self, segment: Segment, bound_us: int) -> bool:
+        return segment.first_us < bound_us
 
     def late_windows(self) -> LateWindows:
         return LateWindows(

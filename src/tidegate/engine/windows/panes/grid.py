@@ -54,6 +54,10 @@ class PaneGrid:
         """The end of the last window that holds the pane; before ``first_end`` when none does."""
         return f"{_floor_sql(pane, self.start_us, self.offset_us)} + {self.size_us}"
 
+    def end_sql(self, time: str) -> str:
+        """The last end of any window that is not after ``time``."""
+        return _floor_sql(time, self.stride_us, self.offset_us + self.size_us)
+
     def start_of_end_sql(self, end: str) -> str:
         """The start of the window that ends at ``end``."""
         if self.cumulating:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial as partial_of
 from typing import TYPE_CHECKING
 
 from tidegate.engine.rows.ingest import Intake, take_in
@@ -15,7 +16,9 @@ from tidegate.engine.rows.prepare import fate_sql, judge
 from tidegate.engine.tasks import FEW_ROWS, are_few, tasks_of
 from tidegate.engine.windows.operator import Arrival, Closed, Closing, Ingested, LateWindows
 from tidegate.engine.windows.panes.grid import PaneGrid, shared_ranges
-from tidegate.plan.columns import END, PANE, TIME
+from tidegate.engine.windows.panes.places import any_behind
+from tidegate.engine.windows.state_rows import KEPT
+from tidegate.plan.columns import AFTER, END, PANE, TIME
 from tidegate.spark.observe import observed
 from tidegate.spark.statements import by_reference, is_one_of, over, over_all
 
@@ -50,17 +53,37 @@ class PaneOperator:
     def ingest(self, arrival: Arrival, io: StateIO) -> Ingested:
         # On a grid, lateness of a row does not depend on other rows.
         rows, start = arrival.rows, arrival.start
+        start = replace(start, tells_places=self._tells_places and not start.marks_behind)
         placed = self.shape.place(rows, self.plan, self.grid, start)
-        bound_us = start.bound_us
+        bound_us = None if start.marks_behind else start.bound_us
         late = partial = None
+        if start.marks_behind and self.shape.keeps_after:
+            partial = f"{AFTER} IS NOT NULL"
         if bound_us is not None and self.shape.late_by_pane:
             late = f"{PANE} < {by_reference(self.grid.first_open(bound_us), PANE)}"
         if bound_us is not None and not self.grid.single:
             partial = f"{PANE} < {by_reference(self.grid.first_whole(bound_us), PANE)}"
-        intake = Intake(shape=self.shape, time=PANE, partial=partial, late=late)
+        time = f"IF({KEPT}, {PANE}, NULL)" if start.tells_places else PANE
+        intake = Intake(shape=self.shape, time=time, partial=partial, late=late)
         ingested = take_in(placed, intake, start, io)
         fate = fate_sql(self.plan, self.grid, start)
-        return replace(ingested, judged=lambda: judge(rows, self.plan, start, fate))
+        ingested = replace(ingested, judged=lambda: judge(rows, self.plan, start, fate))
+        if not start.tells_places:
+            return ingested
+        slack_us = self.plan.watermark.slack_us
+        found = partial_of(any_behind, ingested, self.grid, slack_us, io)
+        return replace(ingested, any_behind=found)
+
+    @property
+    def _tells_places(self) -> bool:
+        """Whether job 1 tells if a row is behind: where partials are enough to see it.
+
+        Not over several shards, each with a watermark of its own, and not where some rows do not
+        move it.
+        """
+        spec = self.plan.watermark
+        alone = spec.by_record and spec.shard is None and not spec.falls_back
+        return alone and self.shape.aggregated
 
     def close(self, closing: Closing, io: StateIO) -> Closed:
         segments = closing.tables.windows
@@ -152,6 +175,8 @@ class PaneOperator:
         upto_us]``; None means no bound.
         """
         first, last = self.grid.first_end_sql(PANE), self.grid.last_end_sql(PANE)
+        if self.shape.keeps_after:
+            first = f"greatest({first}, {AFTER} + {self.grid.stride_us}L)"
         conditions = []
         if after_us is not None:
             first = f"greatest({first}, {by_reference(self.grid.next_end(after_us), PANE)})"
@@ -186,6 +211,11 @@ class PaneOperator:
         if bound_us is not None:
             first = self.grid.first_open(bound_us)
             segments = segments.where(f"{PANE} >= {by_reference(first, PANE)}")
+            if self.shape.keeps_after:
+                # What has closed for all rows need not be told.
+                told = f"IF({AFTER} > {by_reference(bound_us, PANE)}, {AFTER}, NULL) AS {AFTER}"
+                names = (told if name == AFTER else name for name in segments.columns)
+                segments = segments.selectExpr(*names)
         return self.shape.merge(segments)
 
     def bounds(self) -> tuple[str, str]:
@@ -202,6 +232,12 @@ class PaneOperator:
     def end_of_all(self, tables: Tables) -> int | None:
         ends = (self.grid.last_end(segment.last_us) for segment in tables.windows)
         return max(ends, default=None)
+
+    def closed_before(self, time: str, bound: str) -> str:
+        return f"{self.grid.first_end_sql(self.grid.pane_sql(time))} <= {bound}"
+
+    def may_close(self, segment: Segment, bound_us: int) -> bool:
+        return self.grid.next_end(segment.first_us) <= bound_us
 
     def late_windows(self) -> LateWindows:
         pane = self.grid.pane_sql(TIME)

@@ -32,9 +32,10 @@ from pyspark.sql import functions
 from tidegate.engine.rows.ingest import Intake, take_in
 from tidegate.engine.rows.prepare import Fate, fate_case, judge
 from tidegate.engine.windows.operator import Arrival, Closed, Closing, Ingested, LateWindows
+from tidegate.engine.windows.sessions.record import Followed
 from tidegate.engine.windows.sessions.spans import FIRST, LAST, LAST_TIME, SESSIONS, SessionShape
 from tidegate.engine.windows.state_rows import KEPT
-from tidegate.plan.columns import FATE, ROWS
+from tidegate.plan.columns import FATE, IS_LATE, ROWS, TIME
 from tidegate.spark.observe import observed
 from tidegate.spark.statements import by_reference
 from tidegate.state.manifest import Segment
@@ -59,6 +60,28 @@ class SessionOperator:
     state_schema: StructType
 
     def ingest(self, arrival: Arrival, io: StateIO) -> Ingested:
+        if arrival.start.marks_behind and not arrival.start.has_parts:
+            return self._followed(arrival, io)
+        return self._taken_in(arrival, None, io)
+
+    def _followed(self, arrival: Arrival, io: StateIO) -> Ingested:
+        """Take in rows of which some are behind: which are late, and which sessions have parted."""
+        start, spans = arrival.start, None
+        if start.bound_us is not None:
+            open_ = _reaching(arrival.tables.windows, start.bound_us - self.gap_us)
+            spans = _from(io.read(open_), start.bound_us - self.gap_us) if open_ else None
+        verdicts = self._following.verdicts(arrival, spans, io)
+        marked = self._following.marked(arrival, verdicts, io)
+        arrival = replace(arrival, rows=marked, start=replace(start, has_parts=True))
+        return replace(self._taken_in(arrival, verdicts, io), verdicts=verdicts)
+
+    @property
+    def _following(self) -> Followed:
+        return Followed(
+            plan=self.plan, gap_us=self.gap_us, keys=self.shape.keys, schema=self.state_schema
+        )
+
+    def _taken_in(self, arrival: Arrival, verdicts: Segment | None, io: StateIO) -> Ingested:
         start = arrival.start
         placed = self.shape.place(arrival.rows, self.plan, start)
         suspect = None
@@ -69,9 +92,11 @@ class SessionOperator:
         ingested = take_in(placed, intake, start, io)
         if not ingested.counts.partial:
             return replace(ingested, judged=lambda: self._judged(arrival, None, io))
-        return self._settled(ingested, arrival, io)
+        return self._settled(ingested, arrival, verdicts, io)
 
-    def _settled(self, ingested: Ingested, arrival: Arrival, io: StateIO) -> Ingested:
+    def _settled(
+        self, ingested: Ingested, arrival: Arrival, verdicts: Segment | None, io: StateIO
+    ) -> Ingested:
         """Chain the suspects of a batch with its other rows and with open sessions of the state.
 
         Both those that join an open session and the late ones are rewritten; ``_judged`` reads the
@@ -81,8 +106,9 @@ class SessionOperator:
         assert start.bound_us is not None, "there are no suspects without a bound"
         (batch,) = ingested.segments
         due_us = start.bound_us - self.gap_us
+        reading = _Reading(fresh=(batch.name,), verdicts=verdicts)
         suspects = _before(io.read([batch]), due_us)
-        due = _DueSpans(spans=suspects, segments=(batch,), due_us=due_us)
+        due = _DueSpans(spans=suspects, segments=(batch,), due_us=due_us, reading=reading)
         may_touch = _reaching((batch, *arrival.tables.windows), due_us)
         settled = self._settle(start.epoch, due, may_touch, io)
         counts = ingested.counts
@@ -96,6 +122,7 @@ class SessionOperator:
             segments=(batch, settled.segment),
             counts=counts,
             judged=lambda: self._judged(arrival, settled.segment, io),
+            some_behind=True,
         )
 
     def close(self, closing: Closing, io: StateIO) -> Closed:
@@ -105,12 +132,12 @@ class SessionOperator:
         due, open_ = self._due(closing, due_us), _reaching(closing.tables.windows, due_us)
         if not due:
             return Closed(tables=replace(closing.tables, windows=open_))
-        spans = _before(io.read(due), due_us)
+        reading = _Reading(fresh=closing.fresh, verdicts=closing.verdicts)
+        spans = _before(self._read(due, reading, io), due_us)
         if closing.before_us is not None:
             spans = _from(spans, closing.before_us - self.gap_us)
-        settled = self._settle(
-            closing.epoch, _DueSpans(spans=spans, segments=due, due_us=due_us), open_, io
-        )
+        due_spans = _DueSpans(spans=spans, segments=due, due_us=due_us, reading=reading)
+        settled = self._settle(closing.epoch, due_spans, open_, io)
         open_ = settled.tightened(open_)
         carried = (settled.segment,) if settled.segment.rows else ()
         left = replace(closing.tables, windows=(*open_, *carried))
@@ -156,6 +183,12 @@ class SessionOperator:
         after chaining, None if there were none.
         """
         start = arrival.start
+        if start.has_parts:
+            fate = fate_case(self.plan, start, late=IS_LATE)
+            # A late row is in no session: it would have begun one.
+            return judge(arrival.rows, self.plan, start, fate).selectExpr(
+                "*", f"{TIME} AS {FIRST}", f"{TIME} AS {LAST}"
+            )
         judged = judge(arrival.rows, self.plan, start, fate_case(self.plan, start, late=None))
         if start.bound_us is None or suspects is None:
             return judged.selectExpr("*", *(f"CAST(NULL AS BIGINT) AS {c}" for c in (FIRST, LAST)))
@@ -178,6 +211,13 @@ class SessionOperator:
         others = [column for column in judged.columns if column != FATE]
         return joined.selectExpr(*others, fate, FIRST, LAST)
 
+    def closed_before(self, time: str, bound: str) -> str:
+        return f"{time} < {bound}"
+
+    def may_close(self, segment: Segment, bound_us: int) -> bool:
+        # The first row of a span is at most the gap before its last one.
+        return segment.first_us - self.gap_us < bound_us
+
     def late_windows(self) -> LateWindows:
         end = f"({LAST} + {self.gap_us}L)"
         return LateWindows(
@@ -190,6 +230,15 @@ class SessionOperator:
         if state.bound_us is not None:
             segments = _reaching(segments, state.bound_us - self.gap_us)
         return sum(segment.rows for segment in segments)
+
+    def _read(self, segments: Sequence[Segment], reading: _Reading, io: StateIO) -> DataFrame:
+        """Return the spans of segments, those of parted sessions with their ``_part``."""
+        old = [segment for segment in segments if segment.name not in reading.fresh]
+        if reading.verdicts is None or not old:
+            return io.read(segments)
+        parted = self._following.parted(io.read(old), reading.verdicts, io)
+        new = [segment for segment in segments if segment.name in reading.fresh]
+        return io.read(new).unionByName(parted) if new else parted
 
     def _due(self, closing: Closing, due_us: int) -> list[Segment]:
         """The segments that, by their bounds, hold spans that became due since the last step."""
@@ -209,8 +258,8 @@ class SessionOperator:
         io.tasks.set_for([*due.segments, *may_touch])
         near, seen = None, None
         if may_touch:
-            touching = io.read(may_touch)
-            live = _from(touching, due.due_us).select(*self.shape.keys, FIRST, LAST)
+            touching = self._read(may_touch, due.reading, io)
+            live = _from(touching, due.due_us).select(*self.shape.by, FIRST, LAST)
             watched, seen = observed(live, {"next": f"min({LAST})"})
             near_us = by_reference(due.due_us + self.gap_us, FIRST)
             near = watched.where(f"{FIRST} < {near_us}")
@@ -250,6 +299,20 @@ class _DueSpans:
     spans: DataFrame
     segments: Sequence[Segment]
     due_us: int
+    reading: _Reading
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reading:
+    """How segments are read in a step.
+
+    Attributes:
+        fresh: the names of those that its batch has written.
+        verdicts: says which sessions of the others have parted; None: none has.
+    """
+
+    fresh: Sequence[str]
+    verdicts: Segment | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from tidegate.engine.rows.ingest import StateRow
 from tidegate.engine.rows.prepare import classify_sql, fate_case, judged_sql
 from tidegate.engine.windows.panes.grid import PaneGrid
 from tidegate.engine.windows.state_rows import KEPT, group_numbers, row_numbers, whole_groups
-from tidegate.plan.columns import END, FATE, ORDER, PANE, ROWS, START, TIME
+from tidegate.plan.columns import END, FATE, IS_LATE, ORDER, PANE, PART, ROWS, START, TIME
 from tidegate.spark.statements import over
 
 if TYPE_CHECKING:
@@ -37,6 +37,10 @@ SESSIONS = "_sessions"
 
 class SessionShape(StateRow, Protocol):
     """What a span is."""
+
+    @property
+    def by(self) -> list[str]:
+        """The columns that separate sessions: keys, and ``_part`` where there are parts."""
 
     @property
     def keys(self) -> list[str]:
@@ -68,6 +72,7 @@ class SpanPartials:
 
     aggregation: IngestPartials
     gap_us: int
+    by_record: bool = False
 
     @property
     def aggregated(self) -> bool:
@@ -77,6 +82,10 @@ class SpanPartials:
     def keys(self) -> list[str]:
         return [key.name for key in self.aggregation.keys]
 
+    @property
+    def by(self) -> list[str]:
+        return [*self.keys, *([PART] if self.by_record else [])]
+
     def place(self, rows: DataFrame, plan: PhysicalPlan, start: BatchStart) -> DataFrame:
         updates = {column.name: column.update for column in self.aggregation.partial_columns}
         updates |= {
@@ -85,21 +94,23 @@ class SpanPartials:
             **group_numbers(plan),
         }
         judged = _judged_sql(rows.columns, plan, start)
-        classified = classify_sql(judged, plan, _buckets(self.gap_us), start, self.aggregation)
-        group = _list(FATE, PANE, *self.keys)
+        classified = classify_sql(judged, plan, buckets(self.gap_us), start, self.aggregation)
+        group = _list(FATE, PANE, *(self.by if start.has_parts else self.keys))
+        if self.by_record and not start.has_parts:
+            updates[PART] = "CAST(NULL AS BIGINT)"
         return over(rows, f"SELECT {group}, {_named(updates)} FROM ({classified}) GROUP BY {group}")
 
     def kept(self, placed: DataFrame) -> DataFrame:
-        columns = (*self.keys, FIRST, f"{LAST_TIME} AS {LAST}", ROWS, *self._columns)
+        columns = (*self.by, FIRST, f"{LAST_TIME} AS {LAST}", ROWS, *self._columns)
         return placed.where(KEPT).selectExpr(*columns)
 
     def chained(self, due: DataFrame, near: DataFrame | None) -> DataFrame:
         merges = {column.name: column.merge for column in self.aggregation.partial_columns}
         merges |= {FIRST: f"min({FIRST})", LAST: f"max({LAST})", ROWS: f"sum({ROWS})"}
         merges |= {NEAR_FIRST: f"min({NEAR_FIRST})", NEAR_LAST: f"max({NEAR_LAST})"}
-        group = _list(*self.keys, SESSION)
+        group = _list(*self.by, SESSION)
         sessions = (
-            f"SELECT {group}, {_named(merges)} FROM ({_numbered(self.keys, self.gap_us)}) "
+            f"SELECT {group}, {_named(merges)} FROM ({_numbered(self.by, self.gap_us)}) "
             f"WHERE {DUE} GROUP BY {group}"
         )
         # Merging may widen a type (a sum of decimals); in the state a column keeps its first type.
@@ -125,6 +136,7 @@ class SpanRows:
 
     aggregation: IngestRows
     gap_us: int
+    by_record: bool = False
 
     @property
     def aggregated(self) -> bool:
@@ -134,24 +146,30 @@ class SpanRows:
     def keys(self) -> list[str]:
         return [key.name for key in self.aggregation.keys]
 
+    @property
+    def by(self) -> list[str]:
+        return [*self.keys, *([PART] if self.by_record else [])]
+
     def place(self, rows: DataFrame, plan: PhysicalPlan, start: BatchStart) -> DataFrame:
         judged = _judged_sql(rows.columns, plan, start)
-        classified = classify_sql(judged, plan, _buckets(self.gap_us), start, self.aggregation)
-        numbers = _named({LAST_TIME: TIME, **row_numbers(plan)})
-        return over(rows, f"SELECT *, {numbers} FROM ({classified})")
+        classified = classify_sql(judged, plan, buckets(self.gap_us), start, self.aggregation)
+        numbers = {LAST_TIME: TIME, **row_numbers(plan)}
+        if self.by_record and not start.has_parts:
+            numbers[PART] = "CAST(NULL AS BIGINT)"
+        return over(rows, f"SELECT *, {_named(numbers)} FROM ({classified})")
 
     def kept(self, placed: DataFrame) -> DataFrame:
         arguments = (argument.name for argument in self.aggregation.arguments)
         spans = (f"{TIME} AS {FIRST}", f"{TIME} AS {LAST}")
-        return placed.where(KEPT).selectExpr(*self.keys, *spans, ORDER, *arguments)
+        return placed.where(KEPT).selectExpr(*self.by, *spans, ORDER, *arguments)
 
     def chained(self, due: DataFrame, near: DataFrame | None) -> DataFrame:
-        session = f"OVER (PARTITION BY {_list(*self.keys, SESSION)})"
+        session = f"OVER (PARTITION BY {_list(*self.by, SESSION)})"
         last = f"max({LAST}) {session}"
         columns = {name: name for name in due.columns}
         columns |= {FIRST: f"min({FIRST}) {session}", LAST: _reaching(last, self.gap_us)}
         columns |= {ROWS: "1L", SESSIONS: f"IF({STARTS}, 1, 0)"}
-        spans = _numbered(self.keys, self.gap_us)
+        spans = _numbered(self.by, self.gap_us)
         statement = f"SELECT {_named(columns)} FROM ({spans}) WHERE {DUE}"
         return over(_together(due, near), statement)
 
@@ -163,8 +181,8 @@ class SpanRows:
         return over(sessions, whole_groups(shown, self.aggregation, [END, START]))
 
 
-def _buckets(gap_us: int) -> PaneGrid:
-    """Buckets of time as wide as the gap: two rows of a key in one of them are in one session."""
+def buckets(gap_us: int) -> PaneGrid:
+    """Return buckets as wide as the gap: two rows of a key in one of them are in one session."""
     return PaneGrid(
         pane_us=gap_us,
         stride_us=gap_us,
@@ -176,8 +194,9 @@ def _buckets(gap_us: int) -> PaneGrid:
 
 
 def _judged_sql(columns: list[str], plan: PhysicalPlan, start: BatchStart) -> str:
-    """Rows with their fate, apart from lateness: that depends on the whole session."""
-    return judged_sql(columns, plan, start, fate_case(plan, start, late=None))
+    """Rows with their fate; lateness depends on the whole session, unless it is marked already."""
+    late = IS_LATE if start.has_parts else None
+    return judged_sql(columns, plan, start, fate_case(plan, start, late=late))
 
 
 def _together(due: DataFrame, near: DataFrame | None) -> DataFrame:

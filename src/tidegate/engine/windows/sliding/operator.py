@@ -28,7 +28,7 @@ from tidegate.engine.windows.sliding.range_join import (
     WindowCounter,
 )
 from tidegate.engine.windows.state_rows import KEPT, row_numbers
-from tidegate.plan.columns import FATE, ORDER, TIME, WHEN
+from tidegate.plan.columns import AFTER, BEHIND, FATE, ORDER, TIME, WHEN
 from tidegate.plan.settings import TimeMode
 from tidegate.plan.stages import IngestPartials, IngestRows
 from tidegate.spark.statements import by_reference
@@ -59,15 +59,17 @@ class SlidingOperator:
 
     def ingest(self, arrival: Arrival, io: StateIO) -> Ingested:
         rows, start = arrival.rows, arrival.start
+        bound = None if self._by_clock else start.bound_sql()
+        late = self._is_late(bound)
         intake = Intake(
             shape=self.shape,
             time=f"IF({KEPT}, {TIME}, NULL)",
-            late=self._is_late(start),
-            partial=self._own_has_closed(start),
+            late=None if start.marks_behind else late,
+            partial=self._own_has_closed(AFTER if start.marks_behind else bound),
         )
         ingested = take_in(self._place(rows, start), intake, start, io)
         # Lateness of a row does not depend on other rows.
-        fate = self._fate(start, self._is_late(start))
+        fate = self._fate(start, late)
         return replace(ingested, judged=lambda: judge(rows, self.plan, start, fate))
 
     def close(self, closing: Closing, io: StateIO) -> Closed:
@@ -110,6 +112,12 @@ class SlidingOperator:
         ends = (self._closes_at(segment.last_us) for segment in tables.windows)
         return max(ends, default=None)
 
+    def closed_before(self, time: str, bound: str) -> str:
+        return f"{time} < {bound}"
+
+    def may_close(self, segment: Segment, bound_us: int) -> bool:
+        return segment.first_us < bound_us
+
     def late_windows(self) -> LateWindows:
         start, end = f"{TIME} - {self.reach.lookback_us}L", f"{TIME} + {self.reach.lookahead_us}L"
         return LateWindows(
@@ -134,13 +142,19 @@ class SlidingOperator:
 
         This includes late rows, which no window uses; so the text is the same for every batch.
         """
-        judged = judge(rows, self.plan, start, self._fate(start, None))
+        late, after = None, "CAST(NULL AS BIGINT)"
+        starts = f"coalesce({WHEN}, false)" if WHEN in rows.columns else "true"
+        if start.marks_behind:
+            late, after = self._is_late(BEHIND), BEHIND
+            starts = f"({starts} AND NOT coalesce({self._own_has_closed(BEHIND)}, false))"
+        judged = judge(rows, self.plan, start, self._fate(start, late))
         ingest = self.plan.ingest
         return judged.selectExpr(
             TIME,
             FATE,
             f"{order_sql(start)} AS {ORDER}",
-            f"{f'coalesce({WHEN}, false)' if WHEN in rows.columns else 'true'} AS {STARTS}",
+            f"{starts} AS {STARTS}",
+            *([f"{after} AS {AFTER}"] if self.reach.keeps_after else []),
             *self.reach.partition,
             *(key.name for key in ingest.keys),
             *(argument.name for argument in ingest.arguments),
@@ -150,17 +164,13 @@ class SlidingOperator:
     def _fate(self, start: BatchStart, late: str | None) -> str:
         return fate_case(self.plan, start, late=late)
 
-    def _is_late(self, start: BatchStart) -> str | None:
+    def _is_late(self, bound: str | None) -> str | None:
         """The condition that no window can contain the row any more; None: that is impossible."""
-        if start.bound_us is None or self._by_clock:
-            return None
-        return f"{TIME} < {by_reference(self._needed_from(start.bound_us), TIME)}"
+        return None if bound is None else f"{TIME} < {bound} - {self.reach.us}L"
 
-    def _own_has_closed(self, start: BatchStart) -> str | None:
+    def _own_has_closed(self, bound: str | None) -> str | None:
         """The condition that a row is too late for its own window; None: that is impossible."""
-        if start.bound_us is None or self._by_clock:
-            return None
-        return f"{TIME} < {by_reference(self._opens_from(start.bound_us), TIME)}"
+        return None if bound is None else f"{TIME} < {bound} - {self.reach.lookahead_us}L"
 
     def _due(self, closing: Closing) -> Due | None:
         """The triggers whose windows are emitted now; None if the state's bounds rule out any."""
@@ -189,7 +199,12 @@ class SlidingOperator:
             conditions.append(pending)
         if not any(s.first_us <= last_us and s.last_us >= first_us for s in candidates):
             return None
-        return Due(condition=" AND ".join(conditions), first_us=first_us, last_us=last_us)
+        return Due(
+            condition=" AND ".join(conditions),
+            first_us=first_us,
+            last_us=last_us,
+            some_came_after=closing.some_behind,
+        )
 
     def _opens_from(self, bound_us: int) -> int:
         """The least time of a trigger whose window is still open at a bound."""
@@ -226,6 +241,7 @@ def sliding_operator(plan: PhysicalPlan, window: Sliding, empty: DataFrame) -> S
         lookback_us=window.lookback_us,
         lookahead_us=window.lookahead_us,
         partition=tuple(window.partition_keys),
+        keeps_after=plan.watermark.by_record,
     )
     shape = _shape(plan, window, reach, empty)
     at_once = not plan.watermark.emit_on_close
@@ -238,7 +254,8 @@ def _shape(
     plan: PhysicalPlan, window: Sliding, reach: Reach, empty: DataFrame
 ) -> JoinedRows | FramedRows:
     order = "named_struct('t', 0L, 'b', 0L, 'i', 0L)"
-    rows = empty.selectExpr("*", f"{order} AS {ORDER}", f"true AS {STARTS}", f"0 AS {FATE}")
+    after = f"CAST(NULL AS BIGINT) AS {AFTER}"
+    rows = empty.selectExpr("*", f"{order} AS {ORDER}", f"true AS {STARTS}", f"0 AS {FATE}", after)
     match plan.ingest:
         case IngestPartials() as partials:
             return framed_rows(partials, window, reach, rows)

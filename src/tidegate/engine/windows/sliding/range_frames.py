@@ -31,9 +31,18 @@ from pyspark.sql import functions
 from pyspark.sql.types import StructField, StructType
 
 from tidegate.engine.windows.sliding.panes import PaneRange, Parts, Range, widths
-from tidegate.engine.windows.sliding.range_join import BUCKET, STARTS, Due, Reach, Watch
+from tidegate.engine.windows.sliding.range_join import (
+    BUCKET,
+    STARTS,
+    WINDOW,
+    Due,
+    Reach,
+    Watch,
+    in_windows,
+    windows_due,
+)
 from tidegate.engine.windows.state_rows import KEPT
-from tidegate.plan.columns import ORDER, PANE, TIME
+from tidegate.plan.columns import AFTER, INSTANCE, ORDER, PANE, TIME
 from tidegate.spark.statements import ROW_NUMBER, by_reference, is_one_of, over, over_all
 
 if TYPE_CHECKING:
@@ -77,6 +86,7 @@ class FramedRows:
             f"{TIME} - pmod({TIME}, {self._narrowest}L) AS {PANE}",
             ORDER,
             STARTS,
+            *self.reach.after,
             *self.by,
             *self._arguments,
         )
@@ -112,7 +122,34 @@ class FramedRows:
             frames["panes"] = io.read(merged)
             panes = f"SELECT * FROM {{panes}} WHERE {_of_panes(parts.panes)}"
             partials.append(self._folded(f"({panes})", self._merges(), parts.at_us))
-        return self._windows(frames, " UNION ALL ".join(partials), due, watch)
+        windows = self._windows(frames, " UNION ALL ".join(partials), due, watch)
+        if not due.some_came_after:
+            return windows
+        first_us, last_us = self.reach.span(*due.bounds)
+        rows = self._rows(segments, (Range(first_us, last_us + 1),), io)
+        return self._without_later(windows, rows, due)
+
+    def _without_later(self, windows: DataFrame, rows: DataFrame, due: Due) -> DataFrame:
+        """Compute anew the windows with rows in range that came after they had closed.
+
+        Args:
+            windows: all windows that are due, such rows included.
+            rows: the rows of all of them.
+            due: which are due.
+        """
+        triggered = windows_due(rows, due, self.reach)
+        later = rows.where(f"{AFTER} IS NOT NULL")
+        affected = in_windows(later, triggered, self.reach, closed=True).select(INSTANCE).distinct()
+        named = affected.withColumnRenamed(INSTANCE, "_affected")
+        others = windows.join(named, functions.expr(f"{INSTANCE} = _affected"), "left_anti")
+        again = triggered.join(named, functions.expr(f"{INSTANCE} = _affected"), "left_semi")
+        group = [*WINDOW, *(key.name for key in self.aggregation.keys)]
+        columns = [*group, *(self._updates() or [f"1 AS {PRESENT}"])]
+        anew = over(
+            in_windows(rows, again, self.reach),
+            f"SELECT {', '.join(columns)} FROM {{frame}} GROUP BY {', '.join(group)}",
+        )
+        return others.unionByName(anew, allowMissingColumns=True)
 
     def windows_of(self, rows: DataFrame, due: Due, watch: Watch) -> DataFrame:
         return self._windows({"rows": rows}, self._partials(due), due, watch)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from pyspark.sql import functions
 
 from tidegate.engine.windows.state_rows import KEPT, whole_groups
-from tidegate.plan.columns import END, INSTANCE, ORDER, START, TIME, TRIGGER
+from tidegate.plan.columns import AFTER, END, INSTANCE, ORDER, START, TIME, TRIGGER
 from tidegate.spark.observe import observed
 from tidegate.spark.statements import by_reference, over
 
@@ -40,11 +40,18 @@ class Reach:
     """The geometry of a sliding window: how far it reaches from its trigger, and its partition.
 
     ``partition`` has the columns of the partition keys; times are microseconds, ends inclusive.
+    ``keeps_after``: a state row has ``_after``, and windows that end before do not contain it.
     """
 
     lookback_us: int
     lookahead_us: int
     partition: tuple[str, ...]
+    keeps_after: bool = False
+
+    @property
+    def after(self) -> list[str]:
+        """The column ``_after``, if state rows have it."""
+        return [AFTER] if self.keeps_after else []
 
     @property
     def us(self) -> int:
@@ -91,11 +98,13 @@ class Due:
         condition: Spark SQL over state rows.
         first_us: the least of their times; None for a batch query, where it is unknown.
         last_us: the greatest of their times; None likewise.
+        some_came_after: whether some rows came after windows in their range had closed.
     """
 
     condition: str
     first_us: int | None = None
     last_us: int | None = None
+    some_came_after: bool = False
 
     @property
     def bounds(self) -> tuple[int, int]:
@@ -162,7 +171,7 @@ class JoinedRows:
         keys = (key.name for key in self.aggregation.keys)
         arguments = (argument.name for argument in self.aggregation.arguments)
         return placed.where(KEPT).select(
-            TIME, ORDER, STARTS, *self.reach.partition, *keys, *arguments
+            TIME, ORDER, STARTS, *self.reach.after, *self.reach.partition, *keys, *arguments
         )
 
     def merge(self, state: DataFrame) -> DataFrame:
@@ -184,14 +193,35 @@ class JoinedRows:
         return self.windows_of(rows, due, watch)
 
     def windows_of(self, rows: DataFrame, due: Due, watch: Watch) -> DataFrame:
-        partition = [f"{name} AS _of{name}" for name in self.reach.partition]
-        windows = watch(
-            rows.where(due.condition).selectExpr(
-                *self.reach.window_columns(TIME, ORDER), *partition
-            )
-        ).selectExpr("*", f"{self.reach.buckets(START, END)} AS _of{BUCKET}")
-        members = rows.selectExpr("*", f"{self.reach.bucket(TIME)} AS {BUCKET}")
-        condition = f"{self.reach.same_partition('_of')} AND {TIME} BETWEEN {START} AND {END}"
-        joined = members.join(windows, functions.expr(condition))
-        made_of = [END, START, TRIGGER, INSTANCE]
-        return over(joined, whole_groups("SELECT * FROM {frame}", self.aggregation, made_of))
+        windows = watch(windows_due(rows, due, self.reach))
+        joined = in_windows(rows, windows, self.reach)
+        return over(joined, whole_groups("SELECT * FROM {frame}", self.aggregation, WINDOW))
+
+
+# The columns of a window.
+WINDOW = [END, START, TRIGGER, INSTANCE]
+
+
+def windows_due(rows: DataFrame, due: Due, reach: Reach) -> DataFrame:
+    """Return the windows of the due triggers among state rows, with their partition."""
+    partition = (f"{name} AS _of{name}" for name in reach.partition)
+    return rows.where(due.condition).selectExpr(*reach.window_columns(TIME, ORDER), *partition)
+
+
+def in_windows(
+    rows: DataFrame, windows: DataFrame, reach: Reach, *, closed: bool = False
+) -> DataFrame:
+    """Return the rows of each window.
+
+    Args:
+        rows: state rows.
+        windows: windows with their partition, see ``windows_due``.
+        reach: the geometry of windows.
+        closed: return instead those rows in its range that came after it had closed.
+    """
+    touched = windows.selectExpr("*", f"{reach.buckets(START, END)} AS _of{BUCKET}")
+    members = rows.selectExpr("*", f"{reach.bucket(TIME)} AS {BUCKET}")
+    conditions = [reach.same_partition("_of"), f"{TIME} BETWEEN {START} AND {END}"]
+    if reach.keeps_after:
+        conditions.append(f"coalesce({END} {'<' if closed else '>='} {AFTER}, {not closed})")
+    return members.join(touched, functions.expr(" AND ".join(conditions)))

@@ -1,0 +1,51 @@
+"""The cost of lateness exact to the record: rows out of order, none of them late, and some late."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bench.contenders import Question
+from bench.report import Figure, Report, Table
+from bench.rounds import Entry, Harness, Measurements, disagreements, measure, verdict
+from bench.throughput import tumbling
+
+RECORD = {"lateness": "record"}
+
+
+def record_lateness(harness: Harness) -> Report:
+    """Compare the times of ``lateness = "record"`` and ``"batch"`` on rows of which none is late.
+
+    Beside it, for information, a lag so short that rows are behind in every batch.
+    """
+    question = tumbling(harness, 10)
+    behind = replace(question, name="behind", settings=RECORD, lag=1)
+    measured = measure(
+        harness,
+        [
+            _entry("batch", question),
+            _entry("record", replace(question, settings=RECORD)),
+            _entry("record, rows behind", behind),
+        ],
+    )
+    failures = disagreements(measured)
+    table = Table(
+        title=f"record_lateness: {question.workload.rows:,} rows, median of {harness.rounds}",
+        header=["", "seconds", "least", "most"],
+        rows=[
+            [label, *(f"{seconds:.2f}" for seconds in (of.median_seconds, *_range(of)))]
+            for label, of in measured.items()
+        ],
+        notes=verdict(failures),
+    )
+    value = measured["record"].median_seconds / measured["batch"].median_seconds
+    figure = Figure(name="record_vs_batch_lateness", value=value, target="<= 1.2")
+    return Report(tables=[table], figures=[figure], failures=failures)
+
+
+def _entry(label: str, question: Question) -> Entry:
+    return Entry(label=label, contender="tidegate", question=question)
+
+
+def _range(measurements: Measurements) -> tuple[float, float]:
+    seconds = [run.seconds for run in measurements.runs]
+    return min(seconds), max(seconds)

@@ -1,0 +1,215 @@
+"""Lateness exact to the record: each row is judged by the watermark at its place in its shard.
+
+    shard 1      t = 10   31   12   40        lag 0, lateness 0, windows of 10 s
+    W before it      -    10   31   31        the row at 12 is late: [10, 20) had closed
+
+A row is *behind* if a window of it had closed when it came: by the greatest event time of its shard
+up to the row before it, or by the watermark before the batch. In most batches no row is behind that
+the watermark before the batch would not tell, and what job 1 has observed says so: no row of the
+batch is in a window that the batch closes. Else a job finds the rows that are behind. Only if there
+are some, job 1 is run again, over rows that are marked with ``_behind``: the watermark less the
+allowed lateness when they came; NULL for all others.
+
+To find them, the rows of a shard are cut into chunks, in order of arrival. A chunk whose least time
+is not behind the greatest time up to its end has none; of the others the rows are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import LongType, StructField, StructType
+
+from tidegate.engine.rows.prepare import UNTIMED, BatchStart, Fate, fate_case, judged_sql
+from tidegate.plan.columns import BEHIND, FATE, OWN_TIME, PLACE, SHARD, TIME
+from tidegate.spark.statements import ROW_NUMBER, by_reference, over, over_all
+from tidegate.state.manifest import Segment
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from tidegate.engine.state_io import StateIO
+    from tidegate.engine.windows.operator import Arrival, Ingested, Operator
+    from tidegate.plan.physical import PhysicalPlan
+
+# BIGINT: the number of a chunk of rows, in order of arrival.
+CHUNK = "_chunk"
+# BIGINT: the time of a row that can be late; the time by which a row moves the watermark.
+JUDGED_TIME, SEEN = "_judged_t", "_seen"
+# Of a chunk: the least time of rows that can be late, the greatest time that moves the watermark,
+# and that of all that was before it.
+LEAST, GREATEST, BEFORE = "_lo", "_hi", "_before"
+
+# A chunk has 2**bits rows: few, so that hardly a chunk is looked at in which no row is behind.
+CHUNK_BITS = 6
+
+_PLACES = StructType([StructField(PLACE, LongType()), StructField(BEHIND, LongType())])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordLateness:
+    """Finds the rows of a batch that are behind.
+
+    Attributes:
+        plan: a plan with ``lateness = "record"``.
+        operator: says which windows of a row have closed.
+    """
+
+    plan: PhysicalPlan
+    operator: Operator
+
+    def exact(
+        self, ingested: Ingested, arrival: Arrival, seen: SeenBefore, io: StateIO
+    ) -> Ingested:
+        """Return what job 1 did; it is run again if some rows are behind.
+
+        Args:
+            ingested: what it did with all rows judged by the watermark before the batch.
+            arrival: the rows.
+            seen: the greatest event times before the batch and in it.
+            io: the state.
+        """
+        told = bool(ingested.counts.late or ingested.counts.partial or ingested.some_behind)
+        if not told and not self._may_be_behind(ingested, seen):
+            return ingested
+        if not told and ingested.any_behind is not None and not ingested.any_behind():
+            return ingested
+        numbered = self._numbered(arrival.rows, arrival.start)
+        io.tasks.set(1)
+        suspicious = self._suspicious(numbered, arrival.start, seen)
+        if not told and ingested.any_behind is None and suspicious.isEmpty():
+            return ingested
+        io.tasks.set()
+        rows = self._behind(numbered, suspicious, arrival.start)
+        behind = io.write_counted(
+            arrival.start.epoch, "behind", rows, (f"min({PLACE})", f"max({PLACE})")
+        )
+        if behind is None:
+            return ingested
+        start = replace(arrival.start, marks_behind=True)
+        marked = _marked(arrival.rows, behind, io)
+        again = self.operator.ingest(replace(arrival, rows=marked, start=start), io)
+        return replace(again, some_behind=True)
+
+    def _may_be_behind(self, ingested: Ingested, seen: SeenBefore) -> bool:
+        """Whether the batch may close a window that one of its rows is in, by what job 1 saw."""
+        if seen.greatest_us is None:
+            return False
+        bound_us = seen.greatest_us - self.plan.watermark.slack_us
+        return any(self.operator.may_close(each, bound_us) for each in ingested.segments)
+
+    @property
+    def _shard(self) -> list[str]:
+        return [SHARD] if self.plan.watermark.shard is not None else []
+
+    def _numbered(self, rows: DataFrame, start: BatchStart) -> DataFrame:
+        """Return the place, the chunk and the times of each row, and its shard."""
+        fate = fate_case(self.plan, start, late=None)
+        judged = judged_sql(rows.columns, self.plan, start, fate)
+        untimed = ", ".join(str(each.value) for each in UNTIMED)
+        seen = OWN_TIME if self.plan.watermark.falls_back else TIME
+        columns = [
+            *self._shard,
+            f"{ROW_NUMBER} AS {PLACE}",
+            f"IF({FATE} = {Fate.ACCUMULATED.value}, {TIME}, NULL) AS {JUDGED_TIME}",
+            f"IF({FATE} IN ({untimed}), NULL, {seen}) AS {SEEN}",
+        ]
+        placed = f"SELECT {', '.join(columns)} FROM ({judged})"
+        return over(rows, f"SELECT *, {PLACE} >> {CHUNK_BITS} AS {CHUNK} FROM ({placed})")
+
+    def _suspicious(self, numbered: DataFrame, start: BatchStart, seen: SeenBefore) -> DataFrame:
+        """Return the chunks in which a row may be behind, with the greatest time before them."""
+        by = ", ".join([*self._shard, CHUNK])
+        chunks = (
+            f"SELECT {by}, min({JUDGED_TIME}) AS {LEAST}, max({SEEN}) AS {GREATEST} "
+            f"FROM {{frame}} GROUP BY {by}"
+        )
+        shard = f"{SHARD}" if self._shard else f"{CHUNK} & 0L"
+        so_far = (
+            f"max({GREATEST}) OVER (PARTITION BY {shard} ORDER BY {CHUNK} "
+            "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+        )
+        known = seen.known_sql(CHUNK)
+        before = f"greatest({so_far}, {known})" if known else so_far
+        bound = self._bound_sql(f"greatest({BEFORE}, {GREATEST})", start, CHUNK)
+        return over(
+            numbered,
+            f"SELECT {by}, {BEFORE} FROM (SELECT *, {before} AS {BEFORE} FROM ({chunks})) "
+            f"WHERE {self.operator.closed_before(LEAST, bound)}",
+        )
+
+    def _behind(self, numbered: DataFrame, suspicious: DataFrame, start: BatchStart) -> DataFrame:
+        """Return the places of the rows that are behind, with their ``_behind``."""
+        by = [*self._shard, CHUNK]
+        same = " AND ".join(f"rows.{name} <=> chunks.{name}" for name in by)
+        of_chunk = ", ".join(f"rows.{name}" for name in by)
+        so_far = (
+            f"max({SEEN}) OVER (PARTITION BY {of_chunk} ORDER BY {PLACE} "
+            "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+        )
+        looked_at = (
+            f"SELECT /*+ BROADCAST(chunks) */ {PLACE}, {JUDGED_TIME}, "
+            f"greatest({BEFORE}, {so_far}) AS {BEFORE} "
+            f"FROM {{rows}} AS rows JOIN {{chunks}} AS chunks ON {same}"
+        )
+        bound = self._bound_sql(BEFORE, start, PLACE)
+        return over_all(
+            {"rows": numbered, "chunks": suspicious},
+            f"SELECT {PLACE}, {BEHIND} FROM (SELECT *, {bound} AS {BEHIND} FROM ({looked_at})) "
+            f"WHERE {self.operator.closed_before(JUDGED_TIME, BEHIND)}",
+        )
+
+    def _bound_sql(self, greatest: str, start: BatchStart, beside: str) -> str:
+        """The end up to which windows have closed for a row, from the greatest time before it."""
+        own = f"{greatest} - {self.plan.watermark.slack_us}L"
+        if start.bound_us is None:
+            return own
+        return f"greatest({own}, {by_reference(start.bound_us, beside)})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenBefore:
+    """The greatest event times of the shards.
+
+    Attributes:
+        known: those before the batch, by the name of the shard; None is the name of NULL. Without a
+            shard expression the one shard has the name ''.
+        greatest_us: the greatest of all, the batch's among them; None: there is none.
+        sharded: whether there is a shard expression.
+    """
+
+    known: Mapping[str | None, int]
+    greatest_us: int | None
+    sharded: bool = False
+
+    def known_sql(self, beside: str) -> str | None:
+        """The greatest time of a row's shard before the batch, as Spark SQL; None: unknown."""
+        if not self.known:
+            return None
+        if not self.sharded:
+            (only,) = self.known.values()
+            return by_reference(only, beside)
+        pairs = ", ".join(
+            f"{_text(name)}, {us}L" for name, us in self.known.items() if name is not None
+        )
+        named = f"try_element_at(map({pairs}), CAST({SHARD} AS STRING))" if pairs else "NULL"
+        unnamed = self.known.get(None)
+        return f"IF({SHARD} IS NULL, {'NULL' if unnamed is None else f'{unnamed}L'}, {named})"
+
+
+def _text(name: str) -> str:
+    escaped = name.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def _marked(rows: DataFrame, behind: Segment, io: StateIO) -> DataFrame:
+    """Return the rows of a batch with ``_behind``, in their order: the places go to the rows."""
+    others = ", ".join(f"rows.{name}" for name in rows.columns)
+    return over_all(
+        {"rows": rows, "behind": io.store.read_segments([behind], _PLACES)},
+        f"SELECT /*+ BROADCAST(behind) */ {others}, behind.{BEHIND} "
+        f"FROM (SELECT *, {ROW_NUMBER} AS {PLACE} FROM {{rows}}) AS rows "
+        f"LEFT JOIN {{behind}} AS behind ON rows.{PLACE} = behind.{PLACE}",
+    )

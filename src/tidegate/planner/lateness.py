@@ -1,0 +1,46 @@
+"""Where ``lateness = "record"`` can be had, and why not elsewhere."""
+
+from __future__ import annotations
+
+from tidegate.errors import ConfigError
+from tidegate.plan.logical import WatermarkSpec
+from tidegate.plan.settings import Settings
+from tidegate.plan.windows import Session, Sliding, Window
+
+_OR_BATCH = 'Or set lateness = "batch", the default.'
+
+
+def check_lateness(spec: WatermarkSpec, window: Window, settings: Settings) -> None:
+    """Refuse ``lateness = "record"`` where the answers would still depend on the batches.
+
+    Raises:
+        ConfigError: says why, and what to do.
+    """
+    if not spec.by_record:
+        return
+    refused = _refused(spec, window, settings)
+    if refused is not None:
+        why, mend = refused
+        raise ConfigError(f'lateness = "record": {why}\n\n{mend} {_OR_BATCH}')
+
+
+def _refused(spec: WatermarkSpec, window: Window, settings: Settings) -> tuple[str, str] | None:
+    match window:
+        case Sliding() if not spec.emit_on_close:
+            return (
+                "a sliding window without lookahead is emitted at once, with the rows that have "
+                "come in its batch",
+                "Add EMIT ON WINDOW CLOSE or a lookahead.",
+            )
+        case Sliding() | Session() if spec.shard is not None:
+            return (
+                f"not implemented yet for {window.kind} windows over several shards",
+                'Leave shard out; for a Kafka source set it to a constant: shard = "0".',
+            )
+    if settings.dedup_key is not None:
+        return (
+            "dedup_key forgets keys at the end of a batch, so which rows are duplicates depends on "
+            "the batches",
+            "Leave dedup_key out.",
+        )
+    return None
