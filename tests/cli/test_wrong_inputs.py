@@ -94,7 +94,7 @@ FILES = [
     ('"5s"', '"5 sec"', "is not a duration"),
     ("watermark_lag", "watermarklag", "Did you mean watermark_lag?"),
     ('watermark_lag = "5s"', 'time = "evnt"', "time = \"evnt\": it must be 'event' or"),
-    ('watermark_lag = "5s"', "max_groups = 5", "line 22: transforms.counts: "),
+    ('watermark_lag = "5s"', "max_rows_per_group = 5", "line 22: transforms.counts: "),
     ('watermark_lag = "5s"', 'dedup_key = "v"', "dedup_key needs dedup_horizon"),
     ('late.sink = "late"', 'late.sink = "lte"', "Did you mean late?"),
     ('late.sink = "late"', 'lat.sink = "late"', "Did you mean late?"),

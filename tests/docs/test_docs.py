@@ -50,7 +50,6 @@ from tidegate.plan.settings import Settings
 from tidegate.plan.side_output import KINDS, RECORD, Drop
 from tidegate.plan.statement import Relation
 from tidegate.plan.windows import WINDOWS
-from tidegate.planner.rules import SETTINGS_NOT_YET_RUN
 from tidegate.state.manifest import Manifest, Segment
 from tidegate.time import format_duration
 
@@ -99,13 +98,6 @@ def test_every_setting_is_in_the_table_of_settings_with_its_default(name):
 def test_the_table_of_settings_has_only_existing_settings():
     rows = first_cells(section("configuration.md", "Settings"))[1:]
     assert [row[0].strip("`") for row in rows] == list(SettingsSection.model_fields)
-
-
-def test_settings_that_are_not_run_yet_are_listed():
-    told = re.findall(
-        r"^- `(\w+)`$", section("configuration.md", "Accepted, not yet run"), re.MULTILINE
-    )
-    assert told == [name for name, _ in SETTINGS_NOT_YET_RUN]
 
 
 @pytest.mark.parametrize(

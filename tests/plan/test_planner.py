@@ -250,19 +250,27 @@ def test_both_time_modes_and_both_paths_run(settings: Settings) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bound", "settings", "sentence"),
+    ("bound", "quota", "told"),
     [
+        (query(window=Count(count=3)), {"max_groups": 5}, "max_groups = 5: count windows have no"),
         (
-            query(),
-            replace(BY_TS, max_groups=5),
-            "The setting max_groups is planned and not yet run.",
+            replace(query(), keys=()),
+            {"max_groups": 5},
+            "max_groups = 5: without keys every window is one",
+        ),
+        (query(), {"max_rows_per_group": 5}, "max_rows_per_group = 5: the statement needs no rows"),
+        (
+            query(window=Session(time_unit=SECOND, gap=10)),
+            {"max_rows_per_group": 5},
+            "max_rows_per_group = 5: session windows have no",
         ),
     ],
 )
-def test_an_unsupported_setting_is_reported_in_one_sentence(
-    bound: BoundQuery, settings: Settings, sentence: str
+def test_a_quota_that_means_nothing_is_refused(
+    bound: BoundQuery, quota: dict[str, int], told: str
 ) -> None:
-    assert runnable(physical(bound, settings)) == sentence
+    with pytest.raises(ConfigError, match=told):
+        physical(bound, replace(BY_TS, **quota))
 
 
 def test_the_fingerprint_names_everything_that_shapes_the_state() -> None:

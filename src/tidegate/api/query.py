@@ -347,9 +347,13 @@ class Query:
             self.check_types(given)
         query = self._typed(given)
         rows = query._prepare(given, keep_rows=keep_rows)
-        return rows, query._job(
-            rows, Outlets(results=_Nowhere()), partitions=most_tasks(self.spark)
-        )
+        job = query._job(rows, Outlets(results=_Nowhere()), partitions=most_tasks(self.spark))
+        if job.quotas is not None and job.quotas.windows.overlap:
+            raise ExecutionError(
+                "batch() does not apply max_groups and max_rows_per_group to windows that "
+                "overlap\n\nRemove the setting for it, or run the query as a stream."
+            )
+        return rows, job
 
     @property
     def warnings(self) -> tuple[str, ...]:

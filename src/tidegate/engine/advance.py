@@ -23,8 +23,30 @@ def ingest(
 ) -> tuple[Tables, Ingested, SeenShards]:
     """Take in prepared rows; return the state with them, what was done, and the shards."""
     found = sort_out(arrival, job, io)
-    ingested, shards = _ingest(found.arrival, state, job, io)
+    ingested, shards = _within_quotas(found.arrival, state, job, io)
     return found.taken_in(ingested), ingested, shards
+
+
+def _within_quotas(arrival: Arrival, state: Manifest, job: Job, io: StateIO) -> tuple[Ingested, SeenShards]:
+    """Run job 1 over prepared rows; return what it did, and the shards that it saw.
+
+    Quotas are checked before, if the state alone says that a row may exceed one; else after, if the
+    batch with the state does. Then rows that are evicted are rare, and the batch is taken in again.
+    """
+    quotas = job.quotas
+    if quotas is None:
+        return _ingest(arrival, state, job, io)
+    if quotas.may_exceed(arrival.tables):
+        admitted = quotas.admit(arrival, io)
+        ingested, shards = _ingest(admitted.arrival, state, job, io)
+        return admitted.counted(ingested), shards
+    ingested, shards = _ingest(arrival, state, job, io)
+    if not quotas.may_exceed(arrival.tables, ingested.segments):
+        return ingested, shards
+    admitted = quotas.admit(arrival, io)
+    if admitted.evicts:
+        ingested = job.operator.ingest(admitted.arrival, io)
+    return admitted.counted(ingested), shards
 
 
 def _ingest(

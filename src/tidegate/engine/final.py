@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from tidegate.engine.rows.prepare import BatchStart, fate_case, judge
 from tidegate.engine.side_output.records import Judged, failed_results, side_output
-from tidegate.engine.windows.operator import LateWindows
+from tidegate.engine.windows.operator import Arrival, LateWindows
 from tidegate.plan.columns import TIME
+from tidegate.state.manifest import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 def final_results(rows: DataFrame, job: Job) -> DataFrame:
     """Return the results of prepared rows: all are one batch, after which every window closes."""
-    return job.finisher.finish(job.operator.final_groups(*without_duplicates(rows, job)), epoch=0)
+    return job.finisher.finish(job.operator.final_groups(*within_limits(rows, job)), epoch=0)
 
 
 def final_errors(rows: DataFrame, job: Job) -> DataFrame:
@@ -41,7 +42,7 @@ def final_errors(rows: DataFrame, job: Job) -> DataFrame:
     records = side_output(fates, judged, ["error"])
     if not job.finisher.can_fail:
         return records
-    closed = job.finisher.closed(job.operator.final_groups(*without_duplicates(rows, job)), epoch=0)
+    closed = job.finisher.closed(job.operator.final_groups(*within_limits(rows, job)), epoch=0)
     return records.unionByName(failed_results(closed, judged))
 
 
@@ -49,11 +50,14 @@ def final_errors(rows: DataFrame, job: Job) -> DataFrame:
 _NO_WINDOWS = "array(named_struct('start', 0L, 'end', 0L))"
 
 
-def without_duplicates(rows: DataFrame, job: Job) -> tuple[DataFrame, BatchStart]:
-    """Rows with the duplicates among them marked, and what they are judged by."""
-    if job.duplicates is None:
-        return rows, at_present()
-    return job.duplicates.of_table(rows, at_present())
+def within_limits(rows: DataFrame, job: Job) -> tuple[DataFrame, BatchStart]:
+    """Return rows with duplicates and evicted ones marked, and what they are judged by."""
+    start = at_present()
+    if job.duplicates is not None:
+        rows, start = job.duplicates.of_table(rows, start)
+    if job.quotas is not None:
+        rows, start = job.quotas.of_table(Arrival(rows=rows, start=start, tables=Tables()))
+    return rows, start
 
 
 def at_present() -> BatchStart:

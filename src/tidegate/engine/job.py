@@ -14,6 +14,7 @@ from tidegate.engine.rows.duplicates import Duplicates, duplicates_of
 from tidegate.engine.rows.finish import Finisher, native_types
 from tidegate.engine.rows.lateness import RecordLateness
 from tidegate.engine.rows.prepare import BatchStart
+from tidegate.engine.rows.quotas import Quotas
 from tidegate.engine.side_output.delivery import Deliveries
 from tidegate.engine.windows.operator import Operator
 from tidegate.engine.windows.ordered.count_window import CountScan
@@ -106,6 +107,7 @@ class Job:
         shard_by: the expression of the shards, with its type; None if the stream is one shard.
         duplicates: what finds duplicates; None without ``dedup_key``.
         lateness: judges rows by the watermark at their place; None: by the one before their batch.
+        quotas: what checks quotas; None without one that this query can exceed.
     """
 
     plan: PhysicalPlan
@@ -117,6 +119,7 @@ class Job:
     shard_by: str | None = None
     duplicates: Duplicates | None = None
     lateness: RecordLateness | None = None
+    quotas: Quotas | None = None
 
 
 def make_job(plan: PhysicalPlan, rows: DataFrame, outlets: Outlets, partitions: int) -> Job:
@@ -148,6 +151,7 @@ def make_job(plan: PhysicalPlan, rows: DataFrame, outlets: Outlets, partitions: 
         shard_by=shard and f"{shard.strip()}: {rows.schema[SHARD].dataType.simpleString()}",
         duplicates=duplicates_of(plan, empty),
         lateness=RecordLateness(plan=plan, operator=operator) if by_record else None,
+        quotas=quotas_of(plan, operator),
     )
 
 
@@ -188,6 +192,15 @@ def ordered_operator(plan: PhysicalPlan, scan: Scan, empty: DataFrame) -> Ordere
     shape = OrderedRows(plan=plan, aggregation=whole.aggregation, scan=scan)
     schema = shape.kept(shape.place(empty, FIRST)).schema
     return OrderedOperator(shape=shape, state_schema=schema)
+
+
+def quotas_of(plan: PhysicalPlan, operator: Operator) -> Quotas | None:
+    """Return what checks the quotas of a plan; None if it has none that rows can exceed."""
+    limits = [limit for limit in (plan.max_groups, plan.max_rows) if limit is not None]
+    if not limits:
+        return None
+    assert isinstance(operator, PaneOperator | SessionOperator), "others are refused by the planner"
+    return Quotas(least=min(limits), windows=operator, key_types=operator.key_types)
 
 
 def shape_of(plan: PhysicalPlan, *, keeps_after: bool = False) -> Partials | WholeRows:

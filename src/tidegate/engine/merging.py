@@ -35,7 +35,9 @@ def merge_segments(tables: Tables, intent: Intent, job: Job, io: StateIO, factor
         if crowd is not None:
             merged = job.duplicates.merged(crowd, intent.epoch, intent.bound_us, io)
             keys = _with_merged(keys, crowd, merged)
-    return replace(tables, windows=windows, duplicates=keys)
+    bound_us = intent.bound_us
+    quotas = tuple(s for s in tables.quotas if bound_us is None or s.last_us > bound_us)
+    return replace(tables, windows=windows, duplicates=keys, quotas=quotas)
 
 
 def _crowds(segments: tuple[Segment, ...], factor: int) -> Iterator[list[Segment]]:

@@ -39,6 +39,7 @@ PLACE = "_i"  # BIGINT, its place in the batch, in order of arrival
 FIRST_PLACE, LAST_PLACE, SPLIT_PLACE = "_first_i", "_last_i", "_split_i"
 
 # A judged and placed row.
+EVICTED = "_evicted"  # INT, the fate of a row that a quota evicts, where the batch has any
 DUPLICATE = "_dup"  # BOOLEAN, whether it is a duplicate, where the batch has any
 FATE = "_class"  # INT, its fate (``engine/rows/prepare.Fate``)
 PANE = "_pane"  # BIGINT, the start of its pane

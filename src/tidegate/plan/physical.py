@@ -6,7 +6,15 @@ from dataclasses import dataclass
 
 from tidegate.plan.logical import WatermarkSpec
 from tidegate.plan.settings import Settings, TimeMode
-from tidegate.plan.stages import Close, Finish, Ingest, Prepare, SideOutput
+from tidegate.plan.stages import (
+    Close,
+    Finish,
+    Ingest,
+    IngestRows,
+    Prepare,
+    SideOutput,
+    keeps_values,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +40,19 @@ class PhysicalPlan:
     def watermark(self) -> WatermarkSpec:
         """All that decides the time of a row, the watermark, and which rows are late."""
         return self.prepare.watermark
+
+    @property
+    def max_groups(self) -> int | None:
+        """The most groups of a window; None: any number."""
+        return self.settings.max_groups
+
+    @property
+    def max_rows(self) -> int | None:
+        """The most rows that are kept for a group of a window; None: any number, or none are."""
+        rows = self.ingest
+        if not isinstance(rows, IngestRows) or not (rows.is_row_query or keeps_values(rows)):
+            return None
+        return self.settings.max_rows_per_group
 
     @property
     def needs_order(self) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tidegate.plan.aggregates.planned import PartialColumn, PlannedAccumulator
+from tidegate.plan.aggregates.planned import PartialColumn, PlannedAccumulator, has_merge
 from tidegate.plan.columns import PASS
 from tidegate.plan.guarded import Guarded
 from tidegate.plan.logical import WatermarkSpec
@@ -105,6 +105,18 @@ class IngestRows:
     def is_row_query(self) -> bool:
         """Whether rows come out as they are, not grouped."""
         return not self.keys and not self.aggregates
+
+
+# Aggregates that keep every value.
+COLLECTING = ("collect_list", "collect_set")
+
+
+def keeps_values(rows: IngestRows) -> bool:
+    """Whether an aggregate needs all the values of a group: it collects them, or has no merge."""
+    return any(
+        each.function in COLLECTING or not has_merge(each, rows.arguments)
+        for each in rows.aggregates
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,6 +32,7 @@ from tidegate.plan.statement import Argument, BoundQuery, Key
 from tidegate.planner.event_time import resolve_watermark
 from tidegate.planner.identity import plan_id, state_fingerprint
 from tidegate.planner.lateness import check_lateness
+from tidegate.planner.quotas import check_quotas
 from tidegate.planner.rules import Types, apply_rules
 
 
@@ -82,6 +83,7 @@ def plan_physical(
         types: types of the columns of FROM by name, if Spark was asked for them.
     """
     plan = apply_rules(_stages(logical, settings), types or {})
+    check_quotas(plan)
     fingerprint = state_fingerprint(plan)
     return replace(plan, fingerprint=fingerprint, plan_id=plan_id(fingerprint))
 

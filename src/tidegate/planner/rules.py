@@ -13,7 +13,7 @@ from tidegate.names import in_backticks
 from tidegate.plan.aggregates.planned import has_merge, plan_accumulator
 from tidegate.plan.physical import PhysicalPlan
 from tidegate.plan.settings import RowPath, Settings
-from tidegate.plan.stages import IngestPartials, IngestRows
+from tidegate.plan.stages import IngestPartials, IngestRows, keeps_values
 from tidegate.plan.statement import Aggregate
 from tidegate.planner.guards import guard_from_clause, guard_results, guard_rows
 
@@ -79,6 +79,8 @@ def _why_rows_are_kept(rows: IngestRows, plan: PhysicalPlan) -> str | None:
         return "the statement asks for the rows themselves"
     if plan.settings.streaming_aggregation is RowPath.OFF:
         return "streaming_aggregation is off"
+    if plan.settings.max_rows_per_group is not None and keeps_values(rows):
+        return "max_rows_per_group counts them"
     without_merge = next((a for a in rows.aggregates if not has_merge(a, rows.arguments)), None)
     return None if without_merge is None else f"{_called(without_merge)} has no merge"
 
@@ -97,10 +99,7 @@ def runnable(plan: PhysicalPlan) -> str | None:
 
 
 # The settings that the engine does not implement yet.
-SETTINGS_NOT_YET_RUN: tuple[tuple[str, Callable[[Settings], object]], ...] = (
-    ("max_groups", lambda settings: settings.max_groups),
-    ("max_rows_per_group", lambda settings: settings.max_rows_per_group),
-)
+SETTINGS_NOT_YET_RUN: tuple[tuple[str, Callable[[Settings], object]], ...] = ()
 
 
 def _setting(plan: PhysicalPlan) -> str | None:

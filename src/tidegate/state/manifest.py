@@ -68,7 +68,7 @@ class Tables:
         windows: the partials or rows that windows are made of.
         log: the rows that ordered windows (state, count) carry over from one close to the next.
         duplicates: the keys of rows, each with the time at which it was first seen.
-        quotas: the groups that are counted against a limit; not used yet.
+        quotas: the groups that a quota keeps out of a window, though their rows are stored.
         shards: the shards of the watermark, where they are too many for the manifest,
             see ``tidegate.state.shards``.
     """

@@ -91,6 +91,7 @@ class Sorted:
             tables,
             windows=(*tables.windows, *ingested.segments),
             duplicates=(*tables.duplicates, *self.segments),
+            quotas=(*tables.quotas, *ingested.quotas),
         )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tidegate.engine.faults import fault_point
-from tidegate.engine.rows.prepare import UNTIMED, BatchStart, Fate
+from tidegate.engine.rows.prepare import EVICTED_FATES, UNTIMED, BatchStart, Fate
 from tidegate.engine.windows.operator import Ingested
 from tidegate.engine.windows.state_rows import KEPT
 from tidegate.metrics.report import Counts
@@ -108,7 +108,7 @@ def _numbers(intake: Intake, start: BatchStart, places: Sequence[str]) -> dict[s
         other = ", ".join([FATE, ROWS, *places])
         numbers["others"] = f"collect_list(IF({KEPT}, NULL, struct({other})))"
     else:
-        possible = (f for f in COUNTED if start.has_duplicates or f is not Fate.DUPLICATE)
+        possible = (fate for fate in COUNTED if fate not in _impossible(start))
         numbers |= {f.name: f"sum(IF({FATE} = {f.value}, {ROWS}, 0))" for f in possible}
     if intake.late is not None:
         numbers["late"] = f"sum(IF({KEPT} AND {intake.late}, {ROWS}, 0))"
@@ -130,6 +130,12 @@ def _if(kept: str, intake: Intake) -> str:
 COUNTED = tuple(fate for fate in Fate if fate is not Fate.ACCUMULATED)
 
 
+def _impossible(start: BatchStart) -> tuple[Fate, ...]:
+    """The fates that no row of a batch has."""
+    duplicate = () if start.has_duplicates else (Fate.DUPLICATE,)
+    return duplicate if start.has_evictions else (*duplicate, *EVICTED_FATES)
+
+
 def _list(fates: tuple[Fate, ...]) -> str:
     return ", ".join(str(fate.value) for fate in fates)
 
@@ -147,6 +153,7 @@ def _counts(seen: dict[str, Any]) -> Counts:
         late=rows[Fate.LATE],
         error=sum(rows[fate] for fate in (*UNTIMED, Fate.ROW_ERROR) if fate in rows),
         duplicate=rows[Fate.DUPLICATE],
+        evicted=sum(rows[fate] for fate in EVICTED_FATES),
         filtered=rows[Fate.FILTERED],
         outside_windows=rows[Fate.OUTSIDE_WINDOWS],
         partial=seen.get("partial") or 0,

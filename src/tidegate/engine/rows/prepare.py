@@ -38,6 +38,7 @@ from tidegate.plan.columns import (
     DUPLICATE,
     EMIT,
     ERROR,
+    EVICTED,
     FATE,
     FILE,
     MALFORMED,
@@ -79,6 +80,8 @@ class Fate(IntEnum):
     EVENT_TIME_OUT_OF_RANGE = 6
     ROW_ERROR = 7
     DUPLICATE = 8
+    EVICTED_GROUP = 9
+    EVICTED_ROW = 10
 
 
 # Rows of these fates have no event time that the watermark may follow.
@@ -87,6 +90,10 @@ UNTIMED = (
     Fate.FUTURE_EVENT_TIME,
     Fate.EVENT_TIME_OUT_OF_RANGE,
 )
+
+
+# Rows beyond a quota.
+EVICTED_FATES = (Fate.EVICTED_GROUP, Fate.EVICTED_ROW)
 
 
 # Columns that can fail without an error for the row: an event time that fails is NULL, which is a
@@ -170,12 +177,14 @@ class BatchStart:
             for which windows a row is late.
         has_parts: whether the rows have ``_part`` and ``_is_late``, which then decides.
         tells_places: whether job 1 tells at which places of the batch the rows of a partial are.
+        has_evictions: whether a quota evicts some rows; all of them then have ``_evicted``.
     """
 
     epoch: int
     clock_us: int | None = None
     bound_us: int | None = None
     has_duplicates: bool = False
+    has_evictions: bool = False
     marks_behind: bool = False
     has_parts: bool = False
     tells_places: bool = False
@@ -341,9 +350,14 @@ def fate_case(
         (DUPLICATE if start.has_duplicates else None, Fate.DUPLICATE),
         (outside, Fate.OUTSIDE_WINDOWS),
         (late, Fate.LATE),
+        *((_evicted(start, fate), fate) for fate in EVICTED_FATES),
     ]
     cases = " ".join(f"WHEN {when} THEN {fate.value}" for when, fate in branches if when)
     return f"CASE {cases} ELSE {Fate.ACCUMULATED.value} END"
+
+
+def _evicted(start: BatchStart, fate: Fate) -> str | None:
+    return f"{EVICTED} = {fate.value}" if start.has_evictions else None
 
 
 def _malformed(plan: PhysicalPlan) -> str | None:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 # The kind and the reason that a record gives for each fate that has one.
 REASONS: dict[Fate, tuple[str, str]] = {
     Fate.LATE: ("late", "allowed_lateness_exceeded"),
+    Fate.EVICTED_GROUP: ("evicted", "max_groups"),
+    Fate.EVICTED_ROW: ("evicted", "max_rows_per_group"),
     Fate.DUPLICATE: ("duplicate", "duplicate_key"),
     Fate.NULL_EVENT_TIME: ("error", "null_event_time"),
     Fate.FUTURE_EVENT_TIME: ("error", "future_event_time"),

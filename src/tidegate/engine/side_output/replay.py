@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tidegate.engine.final import at_present, without_duplicates
+from tidegate.engine.final import at_present, within_limits
 from tidegate.engine.side_output.records import group_key_sql
 from tidegate.plan.columns import WINDOW_END, WINDOW_ID, WINDOW_START
 from tidegate.plan.windows import Cumulate, Hopping, Tumbling
@@ -55,7 +55,7 @@ def corrections(rows: DataFrame, job: Job, *, kind: str, plan_id: str) -> DataFr
     plan = replace(job.plan, plan_id=plan_id, finish=_of_single_rows(job.plan.finish))
     finisher = replace(job.finisher, plan=plan)
     # Of a duplicate that is run again on purpose every row counts.
-    taken = (rows, at_present()) if kind == "duplicate" else without_duplicates(rows, job)
+    taken = (rows, at_present()) if kind == "duplicate" else within_limits(rows, job)
     groups = job.operator.final_groups(*taken)
     closed = finisher.closed_rows(groups, epoch=0)
     window_id = WINDOW_ID if has_fixed_windows(plan) else "CAST(NULL AS STRING)"

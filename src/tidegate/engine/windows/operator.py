@@ -42,6 +42,7 @@ class Ingested:
 
     Attributes:
         segments: the segments that it wrote, all in the table ``windows``.
+        quotas: segments for the table ``quotas``.
         counts: numbers of rows by fate.
         event_time_us: the greatest valid event time, None if no row had one.
         judged: returns the prepared rows with the fate that was decided; called only if the counts
@@ -55,6 +56,7 @@ class Ingested:
     """
 
     segments: tuple[Segment, ...] = ()
+    quotas: tuple[Segment, ...] = ()
     counts: Counts = field(default_factory=Counts)
     event_time_us: int | None = None
     judged: Callable[[], DataFrame] | None = None
