@@ -27,7 +27,9 @@ def ingest(
     return found.taken_in(ingested), ingested, shards
 
 
-def _within_quotas(arrival: Arrival, state: Manifest, job: Job, io: StateIO) -> tuple[Ingested, SeenShards]:
+def _within_quotas(
+    arrival: Arrival, state: Manifest, job: Job, io: StateIO
+) -> tuple[Ingested, SeenShards]:
     """Run job 1 over prepared rows; return what it did, and the shards that it saw.
 
     Quotas are checked before, if the state alone says that a row may exceed one; else after, if the
