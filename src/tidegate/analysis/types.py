@@ -44,7 +44,7 @@ def refusal(
     with analyzer(spark, used) as spark_analyzer:
         whole = spark_analyzer.ask(asked.whole, asked.rows.ctes)
         if not isinstance(whole, Failure):
-            return _refused_key(bound, asked, spark_analyzer) or _refused_setting(
+            return _refused_key(plan, bound, asked, spark_analyzer) or _refused_setting(
                 plan, asked, spark_analyzer
             )
         for part in asked.parts:
@@ -56,7 +56,7 @@ def refusal(
             if isinstance(answer, Failure) and not _is_about_names(answer):
                 return _refused(part, answer, spark_analyzer, asked.words)
         wrong = _refused_time(plan, asked, spark_analyzer)
-        wrong = wrong or _refused_key(bound, asked, spark_analyzer)
+        wrong = wrong or _refused_key(plan, bound, asked, spark_analyzer)
         return wrong or _refused_setting(plan, asked, spark_analyzer)
 
 
@@ -137,12 +137,13 @@ _UNORDERED = frozenset({"map", "variant", "interval", "geometry", "geography"})
 
 
 def _refused_key(
-    bound: BoundQuery, asked: Questions, spark_analyzer: Analyzer
+    plan: PhysicalPlan, bound: BoundQuery, asked: Questions, spark_analyzer: Analyzer
 ) -> TidegateError | None:
     """The refusal of a key that has no order; panes need none, and groups are found by a hash."""
     window = bound.statement.window
     on_panes = isinstance(window, Tumbling | Hopping | Cumulate)
-    if on_panes and bound.limit is None:
+    has_quota = plan.max_groups is not None or plan.max_rows is not None
+    if on_panes and bound.limit is None and not has_quota:
         return None
     for key in asked.keys:
         columns = spark_analyzer.ask(key.query, key.ctes)
@@ -152,6 +153,7 @@ def _refused_key(
         without = _unordered(kind)
         if without is not None:
             beside = "LIMIT" if on_panes or window is None else f"a {window.kind} window"
+            beside = "a quota" if on_panes and bound.limit is None else beside
             return key.refused(
                 f"the key {key.text} of {beside} is {kind.simpleString().upper()}, and values of "
                 f"the type {without.upper()} have no order",

@@ -16,7 +16,7 @@ from tidegate.engine.rows.lateness import RecordLateness
 from tidegate.engine.rows.prepare import BatchStart
 from tidegate.engine.rows.quotas import Quotas
 from tidegate.engine.side_output.delivery import Deliveries
-from tidegate.engine.windows.operator import Operator
+from tidegate.engine.windows.operator import Arrival, Operator
 from tidegate.engine.windows.ordered.count_window import CountScan
 from tidegate.engine.windows.ordered.operator import OrderedOperator, OrderedRows, Scan
 from tidegate.engine.windows.ordered.state_window import StateScan
@@ -32,6 +32,7 @@ from tidegate.plan.physical import PhysicalPlan
 from tidegate.plan.stages import IngestPartials, IngestRows
 from tidegate.plan.windows import Count, Cumulate, Hopping, Session, Sliding, State, Tumbling
 from tidegate.spark.statements import empty_frame
+from tidegate.state.manifest import Tables
 
 _LOG = logging.getLogger("tidegate")
 
@@ -151,7 +152,7 @@ def make_job(plan: PhysicalPlan, rows: DataFrame, outlets: Outlets, partitions: 
         shard_by=shard and f"{shard.strip()}: {rows.schema[SHARD].dataType.simpleString()}",
         duplicates=duplicates_of(plan, empty),
         lateness=RecordLateness(plan=plan, operator=operator) if by_record else None,
-        quotas=quotas_of(plan, operator),
+        quotas=quotas_of(plan, operator, empty),
     )
 
 
@@ -194,13 +195,22 @@ def ordered_operator(plan: PhysicalPlan, scan: Scan, empty: DataFrame) -> Ordere
     return OrderedOperator(shape=shape, state_schema=schema)
 
 
-def quotas_of(plan: PhysicalPlan, operator: Operator) -> Quotas | None:
-    """Return what checks the quotas of a plan; None if it has none that rows can exceed."""
+def quotas_of(plan: PhysicalPlan, operator: Operator, empty: DataFrame) -> Quotas | None:
+    """Return what checks the quotas of a plan; None if it has none that rows can exceed.
+
+    Args:
+        plan: the plan.
+        operator: the operator of its windows.
+        empty: a static frame without rows, of the prepared columns.
+    """
     limits = [limit for limit in (plan.max_groups, plan.max_rows) if limit is not None]
     if not limits:
         return None
     assert isinstance(operator, PaneOperator | SessionOperator), "others are refused by the planner"
-    return Quotas(least=min(limits), windows=operator, key_types=operator.key_types)
+    quotas = Quotas(least=min(limits), windows=operator, key_types=operator.key_types)
+    # Keys without an order are refused here, not by the first batch.
+    quotas.of_table(Arrival(rows=empty, start=FIRST, tables=Tables()))
+    return quotas
 
 
 def shape_of(plan: PhysicalPlan, *, keeps_after: bool = False) -> Partials | WholeRows:

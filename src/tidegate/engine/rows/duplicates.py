@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import LongType, StructField, StructType
 
-from tidegate.engine.rows.prepare import Fate, fate_case, judge
+from tidegate.engine.rows.prepare import BatchStart, Fate, fate_case, judge
 from tidegate.errors import ExecutionError
 from tidegate.plan.columns import DEDUP_KEY, DUPLICATE, FATE, TIME
 from tidegate.plan.time_columns import LEAST_TIME_US
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from tidegate.engine.job import Job
-    from tidegate.engine.rows.prepare import BatchStart
     from tidegate.engine.state_io import StateIO
     from tidegate.engine.windows.operator import Arrival, Ingested
     from tidegate.plan.physical import PhysicalPlan
@@ -116,7 +115,8 @@ class Duplicates:
         known = self.remembered(arrival.tables.duplicates, start.bound_us)
         numbered = _numbered(arrival.rows)
         _set_tasks(known, io)
-        written = [_write("keys", self._sorted(numbered, known, start, io), start, io)]
+        keys = self._known(known, start.bound_us, io) if known else None
+        written = [_write("keys", self.sorted_keys(numbered, keys, start), start, io)]
         if written[0].beyond:
             rows = self._read([written[0].segment], io).where(f"{BEYOND} IS NOT NULL")
             rows = rows.selectExpr(DEDUP_KEY, f"{BEYOND} AS {TIME}", PLACE)
@@ -181,14 +181,14 @@ class Duplicates:
         good = f"{FATE} = {Fate.ACCUMULATED.value} AND {DEDUP_KEY} IS NOT NULL"
         return judge(numbered, self.plan, start, fate).where(good).select(DEDUP_KEY, TIME, PLACE)
 
-    def _sorted(
-        self, numbered: DataFrame, known: Sequence[Segment], start: BatchStart, io: StateIO
+    def sorted_keys(
+        self, numbered: DataFrame, known: DataFrame | None, start: BatchStart
     ) -> DataFrame:
         """The rows of a batch: ``_t`` of those that are the first of their key, else ``_place``."""
         frames = {"rows": self._eligible(numbered, start)}
         rows = "TABLE {rows}"
-        if known:
-            frames["known"] = self._known(known, start.bound_us, io)
+        if known is not None:
+            frames["known"] = known
             rows += f" UNION ALL SELECT {DEDUP_KEY}, {TIME}, {KNOWN} AS {PLACE} FROM {{known}}"
         # In a sort, long texts that begin alike take longer than their hashes.
         is_text = self.schema[DEDUP_KEY].dataType.typeName() in ("string", "binary")
@@ -248,11 +248,14 @@ def duplicates_of(plan: PhysicalPlan, empty: DataFrame) -> Duplicates | None:
         return None
     assert settings.dedup_horizon_us is not None, "the settings have been checked"
     key = StructField(DEDUP_KEY, empty.schema[DEDUP_KEY].dataType)
-    return Duplicates(
+    duplicates = Duplicates(
         plan=plan,
         horizon_us=settings.dedup_horizon_us,
         schema=StructType([key, StructField(TIME, LongType())]),
     )
+    # Keys without an order are refused here, not by the first batch.
+    duplicates.sorted_keys(_numbered(empty), None, BatchStart(epoch=0))
+    return duplicates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
