@@ -46,7 +46,7 @@ def test_quotas_of_windows_that_overlap_need_a_stream(interpreted: SparkSession)
     ("key", "told"),
     [
         ("map(id, 1)", "dedup_key is MAP<STRING,INT>, and values of the type MAP have no order"),
-        ("id + INTERVAL '1' DAY", "INTERVAL"),
+        ("pair + 1", r"pair \+ 1"),
     ],
 )
 def test_a_key_that_spark_cannot_compare_is_refused_at_the_start(

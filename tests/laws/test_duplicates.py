@@ -58,7 +58,14 @@ def answer(name: str, spark: SparkSession) -> Answers:
     return answers_of_spark(LAWS[name], spark)
 
 
-@pytest.mark.parametrize("name", LAWS)
+# The others are for ``make test-all``.
+QUICK = ("tumbling", "session")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in QUICK else pytest.mark.whole) for name in LAWS],
+)
 def test_duplicates_are_those_of_the_oracle(name: str, found: Results[str, Answers]) -> None:
     assert found[name].counts["duplicate"] > 0
     check(LAWS[name], found[name])

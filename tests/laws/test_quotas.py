@@ -51,7 +51,14 @@ def answer(name: str, spark: SparkSession) -> Answers:
     return answers_of_spark(LAWS[name], spark)
 
 
-@pytest.mark.parametrize("name", LAWS)
+# The others are for ``make test-all``.
+QUICK = ("groups of hopping windows", "keys with an open session")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in QUICK else pytest.mark.whole) for name in LAWS],
+)
 def test_what_is_evicted_is_what_the_oracle_evicts(name: str, found: Results[str, Answers]) -> None:
     assert found[name].counts["evicted"] > 0
     check(LAWS[name], found[name])
