@@ -43,4 +43,9 @@ def _refused(spec: WatermarkSpec, window: Window, settings: Settings) -> tuple[s
             "the batches",
             "Leave dedup_key out.",
         )
+    if settings.max_groups is not None or settings.max_rows_per_group is not None:
+        return (
+            "not implemented yet together with max_groups and max_rows_per_group",
+            "Leave them out.",
+        )
     return None
