@@ -9,7 +9,7 @@ import pytest
 from docs.pages import ROOT
 from tidegate import ConfigError, local_session
 from tidegate.config import parse_config
-from tidegate.connectors.needed import needed_packages, package_of
+from tidegate.connectors.needed import needed_packages, package_of, with_driver
 from tidegate.spark.jars import _check_version, _failure
 from tidegate.spark.packages import PACKAGES, settings_of
 
@@ -52,6 +52,13 @@ def test_a_pipeline_needs_the_packages_of_its_formats_and_of_its_paths():
 def test_the_package_of_jdbc_is_the_driver_of_its_url():
     assert package_of("jdbc", {"URL": "jdbc:postgresql://db/x"}) == "postgresql"
     assert package_of("jdbc", {}) == ""
+
+
+def test_the_driver_is_named_unless_the_user_does():
+    url = {"url": "jdbc:postgresql://db/x"}
+    assert with_driver("jdbc", url) == {**url, "driver": "org.postgresql.Driver"}
+    assert with_driver("jdbc", {**url, "Driver": "my.Driver"}) == {**url, "Driver": "my.Driver"}
+    assert with_driver("json", url) == url
 
 
 def test_settings_of_packages_join_lists_and_yield_to_the_user():

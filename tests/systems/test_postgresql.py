@@ -218,8 +218,17 @@ format = "json"
 path = "in"
 schema = "ts TIMESTAMP, user STRING, v BIGINT"
 
+[tables.names]
+format = "jdbc"
+options.url = "{url}"
+options.query = "SELECT 'ann' AS short, 'Ann Lee' AS name"
+options.user = "${{PG_USER}}"
+
 [transforms.counts]
-sql = """{sql}"""
+sql = """
+  SELECT user, name, count(*) AS n, window_start() AS s FROM r LEFT JOIN names ON user = short
+  GROUP BY tumblingwindow('ss', 10), user, name ON ts WATERMARK (INTERVAL '0' SECOND)
+"""
 
 [sinks.out]
 from = "counts"
@@ -234,7 +243,7 @@ options.user = "${{PG_USER}}"
 def test_a_pipeline_file_fetches_the_driver_and_writes_to_the_table(flow, postgres, sink):
     del sink
     file = flow.folder / "pipeline.toml"
-    file.write_text(PIPELINE.format(sql=flow.sql, url=postgres.url))
+    file.write_text(PIPELINE.format(url=postgres.url))
     command = [sys.executable, "-m", "tidegate", "run", str(file), "--once", "--drain"]
     environment = {**os.environ, "PG_USER": postgres.options["user"]}
     done = subprocess.run(
@@ -242,3 +251,5 @@ def test_a_pipeline_file_fetches_the_driver_and_writes_to_the_table(flow, postgr
     )
     assert done.returncode == 0, done.stderr
     assert sorted(postgres.sql(SHOWN)) == EXPECTED
+    names = postgres.sql("SELECT DISTINCT name FROM results WHERE \"user\" = 'ann'")
+    assert names == [["Ann Lee"]]

@@ -18,7 +18,7 @@ from py4j.protocol import Py4JJavaError
 
 from tidegate.connectors.dialects import DIALECTS, Dialect, Merge
 from tidegate.connectors.jdbc_layout import Layout, in_table, layout_of
-from tidegate.connectors.needed import package_of
+from tidegate.connectors.needed import package_of, with_driver
 from tidegate.errors import ConfigError, ExecutionError
 from tidegate.spark.failures import reason_of
 from tidegate.spark.jars import check_package
@@ -189,7 +189,7 @@ class JdbcSink:
     @property
     def _options(self) -> dict[str, str]:
         ours = {"url": self.url, "dbtable": self.table}
-        return {**self._dialect.options, **self.options, **ours}
+        return with_driver("jdbc", {**self._dialect.options, **self.options, **ours})
 
     @property
     def _prefix(self) -> str:

@@ -22,6 +22,17 @@ def package_of(format: str, options: Mapping[str, str]) -> str:
     return url.removeprefix("jdbc:").partition(":")[0]
 
 
+def with_driver(format: str, options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of a reader or writer; for JDBC with the class of a driver that we fetch.
+
+    Java does not find the driver by its URL if its jar came after Java had started.
+    """
+    package = PACKAGES.get(package_of(format, options)) if format == "jdbc" else None
+    if package is None or any(name.lower() == "driver" for name in options):
+        return dict(options)
+    return {**options, "driver": package.provides}
+
+
 def _named(config: PipelineConfig) -> Iterator[str]:
     sections: list[SourceConfig | SinkConfig] = [*config.sources.values(), *config.sinks.values()]
     for section in sections:

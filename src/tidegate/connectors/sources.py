@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from tidegate.connectors.needed import package_of
+from tidegate.connectors.needed import package_of, with_driver
 from tidegate.connectors.places import WILDCARDS, is_pattern
 from tidegate.connectors.table import SOURCES, SourceKind
 from tidegate.connectors.text_files import read_text
@@ -104,7 +104,8 @@ def read_table(
     check_package(spark, package_of(source.format, source.options), source.place)
 
     def load(schema: StructType | None, options: Mapping[str, str]) -> DataFrame:
-        reader = spark.read.format(source.format).options(**options)
+        reader = spark.read.format(source.format)
+        reader = reader.options(**with_driver(source.format, options))
         reader = reader if schema is None else reader.schema(schema)
         return reader.load(path) if path else reader.load()
 
