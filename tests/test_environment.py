@@ -8,6 +8,10 @@ def test_a_variable_stands_for_its_value_which_is_not_read_again(monkeypatch):
     assert with_values(options) == {"a": "u=ann-${TIDEGATE_PASSWORD}", "b": options["b"]}
 
 
+def test_a_variable_that_is_not_set_stays_as_it_is():
+    assert with_values({"a": "${TIDEGATE_GONE}"}) == {"a": "${TIDEGATE_GONE}"}
+
+
 def test_variables_that_are_not_set_are_named(monkeypatch):
     monkeypatch.setenv("TIDEGATE_THERE", "")
     assert missing_variables("${TIDEGATE_THERE} ${TIDEGATE_GONE}") == ["TIDEGATE_GONE"]

@@ -24,7 +24,7 @@ def missing_variables(text: str) -> list[str]:
 
 
 def with_values(options: Mapping[str, str]) -> dict[str, str]:
-    """Return options with the values of their variables, all of which are there."""
+    """Return options with the values of their variables; one that is not set stays as it is."""
     return {name: _VARIABLE.sub(_value, text) for name, text in options.items()}
 
 
@@ -36,7 +36,9 @@ def without_values(text: str) -> str:
 
 
 def _value(found: re.Match[str]) -> str:
-    value = os.environ[found[1]]
+    value = os.environ.get(found[1], "")
+    if found[1] not in os.environ:
+        return found[0]
     if len(value) >= _SHORTEST:
         _put_in[value] = found[1]
     return value

@@ -147,3 +147,12 @@ def test_a_plan_does_not_show_the_value_of_a_variable(tmp_path, monkeypatch):
         result = CliRunner().invoke(main, [*words, str(file)])
         assert result.exit_code == 0, result.output
         assert "very-secret" not in result.output
+
+
+def test_a_source_to_which_records_go_back_has_their_headers_and_values(tmp_path):
+    source = f'value = "json"\nschema = "user STRING"\n{SUBSCRIBED}'
+    back = 'side_output.error = { sink = "reinject", reinject_to = "clicks" }\n\n[sinks.out]'
+    text = PIPELINE.format(source=source, sink=SINK).replace("[sinks.out]", back)
+    found = parse_config(text, tmp_path / "pipeline.toml").sources["clicks"].relation.columns
+    assert {"kafka_headers", "kafka_value"} <= {column.name for column in found}
+    assert "kafka_value BINARY" not in columns(tmp_path, source)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from tidegate.connectors.kafka_reinject import KafkaReinjectSink, record_parts
 from tidegate.connectors.places import is_pattern
 from tidegate.connectors.reinject import ReinjectSink
 from tidegate.connectors.table import SOURCES
@@ -14,7 +15,7 @@ from tidegate.paths import local_path
 from tidegate.plan.side_output import KINDS
 from tidegate.planner.reinject import refused_route
 from tidegate.spark.folders import open_folder
-from tidegate.spark.inputs import FilesInput, files_input
+from tidegate.spark.inputs import FilesInput, files_input, kafka_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -45,9 +46,22 @@ def reinject_sinks(plan: PhysicalPlan, stream: DataFrame) -> Mapping[str, Sink]:
     return {kind.argument: sink for kind in KINDS if plan.side_output.route(kind.name).reinjects}
 
 
-def _sink(name: str, stream: DataFrame) -> ReinjectSink:
+def _sink(name: str, stream: DataFrame) -> Sink:
+    options = kafka_options(stream)
+    if options is not None:
+        if record_parts(stream.columns) is None:
+            raise ConfigError(
+                f"rows cannot go back to {name}: it lacks columns of its records\n\n"
+                'Read it with .option("includeHeaders", "true"), and keep key, value, topic, '
+                "partition and headers."
+            )
+        return KafkaReinjectSink(options=options)
+    return _files_sink(name, stream)
+
+
+def _files_sink(name: str, stream: DataFrame) -> ReinjectSink:
     found = files_input(stream)
-    takers = [name for name, kind in SOURCES.items() if kind.takes_back]
+    takers = [name for name, kind in SOURCES.items() if kind.takes_back and kind.has_path]
     if found is None or found.format not in takers:
         raise ConfigError(
             f"rows cannot go back to {name}: it does not read files of {listed(takers)} as they "

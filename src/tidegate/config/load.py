@@ -107,8 +107,10 @@ def _syntax_message(message: str, text: str, file: str) -> str:
 
 def _pipeline(sections: PipelineFile, text: str, file: Path) -> PipelineConfig:
     folder = file.resolve().parent
+    routes = (route for each in sections.transforms.values() for route in each.side_output.routes())
+    reinjected = {route.reinject_to for route in routes if route.reinjects}
     sources = {
-        name: _source(name, section, folder)
+        name: _source(name, section, folder, reinjected=name in reinjected)
         for name, section in (sections.sources | sections.tables).items()
     }
     return PipelineConfig(
@@ -139,7 +141,9 @@ def _pipeline(sections: PipelineFile, text: str, file: Path) -> PipelineConfig:
     )
 
 
-def _source(name: str, section: TableSection, folder: Path) -> SourceConfig:
+def _source(
+    name: str, section: TableSection, folder: Path, *, reinjected: bool = False
+) -> SourceConfig:
     columns = parse_schema(section.ddl) if section.ddl else None
     table = SourceConfig(
         name=name,
@@ -157,6 +161,7 @@ def _source(name: str, section: TableSection, folder: Path) -> SourceConfig:
         max_files_per_trigger=section.max_files_per_trigger,
         max_offsets_per_trigger=section.max_offsets_per_trigger,
         value=section.value,
+        keeps_records=reinjected,
         avro_schema=avro_schema_text(section.avro_schema, folder) if section.avro_schema else None,
     )
     kind = SOURCES.get(section.format)

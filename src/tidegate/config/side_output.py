@@ -51,11 +51,11 @@ def _reinject_problems(
         return
     kind = SOURCES.get(source.format)
     if kind is None or not kind.takes_back:
-        takers = [name for name, kind in SOURCES.items() if kind.takes_back]
+        files = [name for name, kind in SOURCES.items() if kind.takes_back and kind.has_path]
         yield Problem(
             path=(*path, "reinject_to"),
             what=f'reinject_to = "{name}": rows cannot go back to format {source.format}',
-            mend=f"They can go back to a folder of {listed(takers)}; or name a sink.",
+            mend=f"They can go back to a folder of {listed(files)}, or to kafka; or name a sink.",
         )
     elif source.path is not None and any(each in source.path for each in WILDCARDS):
         yield Problem(

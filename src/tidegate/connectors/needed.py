@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from tidegate.environment import with_values
 from tidegate.paths import scheme_of
 from tidegate.plan.pipeline import PipelineConfig, SinkConfig, SourceConfig
 from tidegate.spark.packages import PACKAGES
@@ -36,7 +37,7 @@ def with_driver(format: str, options: Mapping[str, str]) -> dict[str, str]:
 def _named(config: PipelineConfig) -> Iterator[str]:
     sections: list[SourceConfig | SinkConfig] = [*config.sources.values(), *config.sinks.values()]
     for section in sections:
-        yield package_of(section.format, section.options)
+        yield package_of(section.format, with_values(section.options))
         yield scheme_of(section.path or "") or ""
         if isinstance(section, SourceConfig) and section.value is not None:
             yield section.value

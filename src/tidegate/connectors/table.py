@@ -79,7 +79,7 @@ class SourceKind:
         has_path: whether ``path`` is required.
         infers: whether columns are inferred from the files when there is no ``schema``.
         text: whether files are text, so that a value may not fit its column's type.
-        takes_back: whether rows of side output can go back to it, as a further file.
+        takes_back: whether rows of side output can go back to it.
         jar: the package that Spark needs for it, ``group:artifact:version``.
         keys: its own keys of the section, which other formats refuse.
         needs: the options that must be given; of several in one entry, one.
@@ -168,6 +168,7 @@ SOURCES = {
             ("subscribe", "subscribePattern", "assign"),
         ),
         columns=kafka_columns,
+        takes_back=True,
     ),
     "avro": SourceKind(has_path=True, jar=PACKAGES["avro"].name),
     "delta": SourceKind(has_path=True, jar=PACKAGES["delta"].name),

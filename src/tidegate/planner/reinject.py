@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tidegate.plan.logical import Authority
 from tidegate.plan.physical import PhysicalPlan
 from tidegate.plan.side_output import KINDS, Route
+from tidegate.planner.shards import kafka_column
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +54,30 @@ def _refused(plan: PhysicalPlan, route: Route) -> Refused | None:
             "include_original is false, and it is the original row that goes back",
             "Remove include_original, or name a sink instead of reinject.",
         )
-    if plan.prepare.source.united or plan.prepare.derives:
-        why = f"FROM does more than read {stream}, so a row in it need not be one of the input"
-        if plan.prepare.source.united:
-            why = f"{stream} is several streams, and a record does not name the one of its row"
-        return refuse("sink", f"rows cannot go back: {why}", "Name a sink instead of reinject.")
+    why = _unfit(plan)
+    if why is not None:
+        return refuse("sink", f"rows cannot go back: {why[0]}", why[1])
+    return None
+
+
+def _unfit(plan: PhysicalPlan) -> tuple[str, str] | None:
+    """Return why rows of a statement cannot go back to its input, and the mend."""
+    source = plan.prepare.source
+    authority = plan.watermark.event_time.authority
+    if authority is Authority.METADATA and kafka_column(source.columns or (), "timestamp"):
+        return (
+            "a record that goes back gets a new timestamp, which is its event time here",
+            'Name an event time that the record carries, e.g. event_time_field = "ts".',
+        )
+    mend = "Name a sink instead of reinject."
+    if source.united:
+        return (
+            f"{source.name} is several streams, and a record does not name the one of its row",
+            mend,
+        )
+    if plan.prepare.derives:
+        return (
+            f"FROM does more than read {source.name}, so a row in it need not be one of the input",
+            mend,
+        )
     return None

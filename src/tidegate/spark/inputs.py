@@ -77,6 +77,17 @@ def files_input(frame: DataFrame) -> FilesInput | None:
     )
 
 
+def kafka_options(frame: DataFrame) -> dict[str, str] | None:
+    """Return the options of the reader of a stream of Kafka records, None if it is another one."""
+    leaves: Any = frame._jdf.queryExecution().analyzed().collectLeaves()
+    leaf = leaves.apply(0)
+    is_source = leaf.getClass().getSimpleName() == "StreamingRelationV2"
+    if leaves.size() != 1 or not is_source or str(leaf.sourceName()) != "kafka":
+        return None
+    options = leaf.extraOptions().asCaseSensitiveMap()
+    return {str(name): str(options[name]) for name in options}
+
+
 def _only_selects(project: Any) -> bool:  # noqa: ANN401 - a JVM object
     """Whether a projection takes columns as they are, but for the hidden one."""
     expressions = project.projectList()

@@ -30,6 +30,7 @@ from uuid import uuid4
 
 from pyspark.sql import DataFrame
 
+from tidegate.connectors.kafka_reinject import is_reinjected
 from tidegate.engine.windows.panes.grid import PaneGrid
 from tidegate.names import in_backticks, quoted
 from tidegate.plan.columns import (
@@ -117,7 +118,9 @@ def prepare(
     columns = [f"{sql} AS {name}" for name, sql in guarded_columns(plan).items()]
     stage = plan.prepare
     if plan.side_output.reinjects:
-        back = f"startswith({FILE}.file_name, '{REINJECTED_FILES}')"
+        back = is_reinjected(sources[stage.source.name].columns)
+        if back is None:
+            back = f"startswith({FILE}.file_name, '{REINJECTED_FILES}')"
         columns.append(f"{back} AS {REINJECTED}")
     asks_for_file = any(f"{FILE}." in column for column in columns)
     if asks_for_file:
