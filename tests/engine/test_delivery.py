@@ -93,6 +93,24 @@ def test_after_each_failure_batches_stay_away_from_a_sink_for_twice_as_long(
     assert delivery.deliver(parcel(32)) is None
 
 
+def test_a_pause_is_at_least_as_long_as_the_write_that_failed() -> None:
+    clock, tried = Clock(), []
+
+    def fail_slowly(frame: Any, epoch: int) -> None:
+        tried.append(epoch)
+        clock.now += 30
+        raise OSError
+
+    sink = Sink()
+    sink.write = fail_slowly  # type: ignore[method-assign]
+    delivery = Delivery(outlet=sink, clock=clock)
+    for second in range(0, 300, 10):
+        clock.now = max(clock.now, float(second))
+        delivery.deliver(parcel(second))
+    # Fails from 0 to 30 and pauses for 30 s, from 60 to 90 and pauses for 60 s, from 150 to 180.
+    assert tried == [0, 60, 150]
+
+
 def test_a_pause_has_an_end_however_often_a_sink_has_failed() -> None:
     sink, clock = Sink(fails=True), Clock()
     delivery = Delivery(outlet=sink, clock=clock)

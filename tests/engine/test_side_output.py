@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from tidegate import FileSink, MemorySink
 from tidegate.engine import faults
 from tidegate.engine.job import Outlet, Outlets
 from tidegate.engine.stepper import Stepper
+from tidegate.errors import ExecutionError
 from tidegate.plan.side_output import Route
 from tidegate.spark.isolation import in_session, private_session
 from tidegate.state.batch import SparkBatch
@@ -215,9 +217,13 @@ def test_a_side_sink_may_stop_the_query_without_waiting_for_itself(
     assert set(run.status["side_dropped"].values()) == {0}  # type: ignore[attr-defined]
 
 
-def test_a_row_goes_back_to_its_input_once_and_is_counted_when_it_comes_again(
-    spark: SparkSession, tmp_path: Path
+def test_a_row_goes_back_to_its_input_once_though_its_batch_runs_twice_and_is_then_counted(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def die(name: str, epoch: int) -> None:
+        if (name, epoch) == ("after_side_output", 1):
+            raise RuntimeError("the process dies here")
+
     folder = tmp_path / "in"
     folder.mkdir()
     for number, seconds in enumerate(["30", "01"]):
@@ -227,7 +233,8 @@ def test_a_row_goes_back_to_its_input_once_and_is_counted_when_it_comes_again(
     reader = spark.readStream.schema("ts TIMESTAMP").option("maxFilesPerTrigger", 1)
     late = tidegate.SideOutput("reinject", reinject_to="r", allow_reinject=True)
     reports: list[BatchReport] = []
-    for _ in range(2):
+    for dies in (True, False):
+        monkeypatch.setattr(faults, "reached", die if dies else lambda name, epoch: None)
         query = tidegate.sql(SQL, streams={"r": reader.json(str(folder))}, spark=spark)
         run = query.start(
             sink=MemorySink(),
@@ -236,7 +243,8 @@ def test_a_row_goes_back_to_its_input_once_and_is_counted_when_it_comes_again(
             once=True,
             on_batch=reports.append,
         )
-        run.await_termination()
+        with pytest.raises(ExecutionError) if dies else nullcontext():
+            run.await_termination()
     counts = [(report.late, report.dropped.not_reinjected) for report in reports]
     assert counts == [(0, 0), (1, 0), (1, 1)]
     (back,) = folder.glob("tidegate-reinjected-*.json")

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from tidegate.metrics.report import PHASES, BatchReport
-from tidegate.plan.side_output import KINDS
+from tidegate.plan.side_output import KINDS, Drop
 
 
 class Kind(Enum):
@@ -57,7 +57,7 @@ FATES = (
     "filtered",
     "outside_windows",
 )
-CAUSES = ("rate_limit", "timeout", "sink_failed")
+CAUSES = tuple(drop.value for drop in Drop)
 
 
 def _seconds(time_us: int | None) -> float | None:

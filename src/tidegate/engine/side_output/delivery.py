@@ -73,6 +73,7 @@ class Delivery:
     clock: Callable[[], float] = time.monotonic
     _failures: int = 0
     _cause: Drop = Drop.SINK_FAILED
+    _pause: float = FIRST_PAUSE_S
     _paused_until: float = 0.0
     _dropped: int = 0
     _write: _Write | None = None
@@ -108,9 +109,9 @@ class Delivery:
 
     def _failed(self, parcel: Parcel, cause: Drop, what: str, started: float) -> Drop:
         now = self.clock()
-        first = max(FIRST_PAUSE_S, now - started) if not self._failures else FIRST_PAUSE_S
-        pause = min(first * 2.0**self._failures, LONGEST_PAUSE_S)
-        self._paused_until = now + pause
+        pause = self._pause * 2 if self._failures else max(FIRST_PAUSE_S, now - started)
+        self._pause = min(pause, LONGEST_PAUSE_S)
+        self._paused_until = now + self._pause
         self._failures += 1
         self._cause = cause
         self._dropped += parcel.rows
@@ -122,7 +123,7 @@ class Delivery:
                 parcel.epoch,
                 what,
                 parcel.rows,
-                pause,
+                self._pause,
             )
         return cause
 
