@@ -9,10 +9,10 @@ SEED := 1
 PYTHONS := python3.13 python3.12 python3.11 python3 python
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all test-systems torture long-run lint check mutate bench format clean
+.PHONY: help install demo test test-all test-systems example-kafka torture long-run lint check mutate bench format clean
 
 help: ## Print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(READY) ## Make .venv with Tidegate, its tools and, where there is no Java 17+, a Java runtime
 
@@ -27,6 +27,9 @@ test-all: $(READY) ## Run the tests; each case on Spark in all four ways, laws w
 
 test-systems: $(SYSTEMS) ## Run the tests against real systems, which need Maven for their Java parts
 	@$(PYTHON) -m pytest tests/systems
+
+example-kafka: $(SYSTEMS) ## Start Kafka and PostgreSQL, run flights from a topic into a table, show it, stop all
+	@PYTHONPATH=tests $(PYTHON) examples/kafka_to_postgresql/run.py
 
 torture: $(READY) ## Kill, starve and roll back queries of every kind for SECONDS=600, from SEED=1 on
 	@PYTHONPATH=tests $(PYTHON) -m tests.torture --seconds $(SECONDS) --seed $(SEED)

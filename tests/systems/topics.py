@@ -62,7 +62,7 @@ class Topics:
         self._admin.delete_records([place])[place].result(SECONDS)
 
     def write(self, name: str, records: Iterable[Record]) -> None:
-        producer = Producer({"bootstrap.servers": self.broker.servers})
+        producer = Producer(self._client)
         for record in records:
             producer.produce(
                 name,
@@ -76,7 +76,7 @@ class Topics:
 
     def read(self, name: str) -> list[Record]:
         """Return all records that the topic has now, by partition and offset."""
-        consumer = Consumer({"bootstrap.servers": self.broker.servers, "group.id": "reader"})
+        consumer = Consumer({**self._client, "group.id": "reader"})
         try:
             return [
                 record
@@ -88,7 +88,12 @@ class Topics:
 
     @cached_property
     def _admin(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self.broker.servers})
+        return AdminClient(self._client)
+
+    @property
+    def _client(self) -> dict[str, str | int]:
+        # A client would print that the broker has stopped.
+        return {"bootstrap.servers": self.broker.servers, "log_level": 0}
 
 
 def _read(consumer: Consumer, place: TopicPartition) -> Iterable[Record]:
