@@ -1,3 +1,7 @@
+from click.testing import CliRunner
+
+from tidegate import config
+from tidegate.cli import main
 from tidegate.environment import missing_variables, with_values, without_values
 
 
@@ -22,3 +26,16 @@ def test_a_message_shows_the_name_in_place_of_a_value_that_was_put_in(monkeypatc
     assert without_values("login s3cret-word failed") == "login s3cret-word failed"
     with_values({"password": "${TIDEGATE_SECRET}"})
     assert without_values("login s3cret-word failed") == "login ${TIDEGATE_SECRET} failed"
+
+
+def test_what_a_command_prints_of_a_failure_has_no_values(monkeypatch):
+    def fails(asked: object) -> None:
+        raise OSError("login with s3cret-word refused")
+
+    monkeypatch.setenv("TIDEGATE_SECRET", "s3cret-word")
+    with_values({"password": "${TIDEGATE_SECRET}"})
+    monkeypatch.setattr(config, "load_config", fails)
+    result = CliRunner().invoke(main, ["--verbose", "run", "pipeline.toml"])
+    assert "Traceback" in result.output
+    assert "login with ${TIDEGATE_SECRET} refused" in result.output
+    assert "s3cret-word" not in result.output

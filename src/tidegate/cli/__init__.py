@@ -21,6 +21,7 @@ from tidegate.cli.replay import replay
 from tidegate.cli.run import run
 from tidegate.cli.state import state
 from tidegate.cli.test import test
+from tidegate.environment import without_values
 from tidegate.errors import TidegateError
 
 COMMANDS = (check, explain, run, sql, test, replay, state, init, demo)
@@ -44,8 +45,8 @@ class Tidegate(click.Group):
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise  # the reader of our output is gone; click handles that
             if ctx.params.get("verbose"):
-                traceback.print_exception(error)
-            click.echo(_message(error), err=True)
+                click.echo(without_values("".join(traceback.format_exception(error))), err=True)
+            click.echo(without_values(_message(error)), err=True)
         sys.exit(1)
 
 

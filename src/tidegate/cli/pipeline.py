@@ -23,7 +23,7 @@ from tidegate.connectors.protocol import Sink
 from tidegate.connectors.sinks import make_sink
 from tidegate.connectors.sources import open_stream, read_table
 from tidegate.engine.stream import Run
-from tidegate.environment import with_values
+from tidegate.environment import with_values, without_values
 from tidegate.errors import ConfigError, ExecutionError, TidegateError
 from tidegate.metrics.recorder import serve_metrics
 from tidegate.plan.pipeline import PipelineConfig, SinkConfig, TransformConfig
@@ -202,7 +202,7 @@ def _logging_to(progress: Progress) -> Iterator[None]:
 
     class Handler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            progress.note(record.getMessage())
+            progress.note(without_values(record.getMessage()))
 
     log = logging.getLogger("tidegate")
     handlers, level, propagate = log.handlers, log.level, log.propagate
