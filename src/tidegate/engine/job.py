@@ -207,7 +207,7 @@ def quotas_of(plan: PhysicalPlan, operator: Operator, empty: DataFrame) -> Quota
     if not limits:
         return None
     assert isinstance(operator, PaneOperator | SessionOperator), "others are refused by the planner"
-    quotas = Quotas(least=min(limits), windows=operator, key_types=operator.key_types)
+    quotas = Quotas(least=min(limits), windows=operator.quotas)
     # Keys without an order are refused here, not by the first batch.
     quotas.of_table(Arrival(rows=empty, start=FIRST, tables=Tables()))
     return quotas

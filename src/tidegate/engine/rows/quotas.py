@@ -13,7 +13,7 @@ the other windows; the table ``quotas`` keeps which groups are not to be shown i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StructField, StructType
@@ -50,6 +50,10 @@ class LimitedWindows(Protocol):
     @property
     def keys(self) -> Sequence[str]:
         """The columns of the group keys."""
+
+    @property
+    def key_types(self) -> tuple[StructField, ...]:
+        """The group keys with their types."""
 
     def evictions(self, numbered: DataFrame, arrival: Arrival, io: StateIO | None) -> DataFrame:
         """Return the rows of a batch that a window has no room for, once for each such window.
@@ -93,12 +97,10 @@ class Quotas:
     Attributes:
         least: the least of its quotas.
         windows: the windows.
-        key_types: the group keys with their types.
     """
 
     least: int
     windows: LimitedWindows
-    key_types: tuple[StructField, ...] = field(default=())
 
     def may_exceed(self, tables: Tables, fresh: Sequence[Segment] = ()) -> bool:
         """Whether a quota may be exceeded, by the number of rows of the state alone."""
@@ -144,7 +146,7 @@ class Quotas:
         return _marked(numbered, evictions), replace(arrival.start, has_evictions=True)
 
     def _read(self, segments: Sequence[Segment], io: StateIO) -> DataFrame:
-        return io.store.read_segments(segments, eviction_schema(self.key_types))
+        return io.store.read_segments(segments, eviction_schema(self.windows.key_types))
 
     @property
     def _is_kept(self) -> str:
@@ -186,75 +188,4 @@ def _marked(numbered: DataFrame, evictions: DataFrame) -> DataFrame:
         {"rows": numbered, "evicted": evictions.select(PLACE, END, EVICTED, PARTIAL)},
         f"SELECT /*+ BROADCAST(wholly) */ {others}, wholly.{EVICTED} AS {EVICTED} FROM {{rows}} AS "
         f"rows LEFT JOIN ({wholly}) AS wholly ON rows.{PLACE} = wholly.{PLACE}",
-    )
-
-
-def evictions_on_panes(
-    members: str, known: str, keys: Sequence[str], limits: tuple[int | None, int | None]
-) -> str:
-    """Return the statement of evictions of windows on a grid.
-
-    Args:
-        members: the statement of rows, once for each of their open windows: ``_place``,
-            ``_end_us``, the keys, ``_whole`` (BOOLEAN, the row is late for none of its windows).
-        known: the statement of what these windows have: ``_end_us``, the keys, ``_n`` (rows).
-        keys: the columns of the keys.
-        limits: how many groups a window takes, and how many rows a group; None: any number.
-    """
-    max_groups, max_rows = limits
-    named = "".join(f", {key}" for key in keys)
-    both = (
-        f"SELECT {PLACE}, {END}{named}, 0L AS _n, _whole FROM ({members}) UNION ALL "
-        f"SELECT -1L, {END}{named}, _n, true FROM ({known})"
-    )
-    group = f"PARTITION BY {END}{named}"
-    grouped = (
-        f"SELECT *, min({PLACE}) OVER ({group}) AS _first, sum(_n) OVER ({group}) AS _used, "
-        f"row_number() OVER ({group} ORDER BY {PLACE}) AS _nth FROM ({both})"
-    )
-    ranked = (
-        f"SELECT *, count_if({PLACE} < 0) OVER (PARTITION BY {END}) AS _known, "
-        f"dense_rank() OVER (PARTITION BY {END} ORDER BY _first) AS _rank FROM ({grouped})"
-    )
-    # All known groups are of one rank, before those of the batch.
-    place = "_known + _rank - IF(_known > 0, 1, 0)"
-    cases = ""
-    if max_groups is not None:
-        cases += f" WHEN _first >= 0 AND {place} > {max_groups} THEN {Fate.EVICTED_GROUP.value}"
-    if max_rows is not None:
-        nth = "_used + _nth - IF(_first < 0, 1, 0)"
-        cases += f" WHEN {nth} > {max_rows} THEN {Fate.EVICTED_ROW.value}"
-    judged = f"SELECT *, CASE{cases} END AS {EVICTED} FROM ({ranked}) WHERE {PLACE} >= 0"
-    row = f"PARTITION BY {PLACE}"
-    told = (
-        f"SELECT *, count({EVICTED}) OVER ({row}) < count(1) OVER ({row}) AS {PARTIAL}, "
-        f"min(IF({EVICTED} IS NULL, NULL, {END})) OVER ({row}) = {END} AS _leads FROM ({judged})"
-    )
-    return (
-        f"SELECT {PLACE}, {END}{named}, {EVICTED}, {PARTIAL}, "
-        f"_leads AND {PARTIAL} AND _whole AS {COUNTED} FROM ({told}) WHERE {EVICTED} IS NOT NULL"
-    )
-
-
-def evictions_of_sessions(rows: str, known: str, keys: Sequence[str], max_groups: int) -> str:
-    """Return the statement of evictions of sessions: keys beyond those that have an open one.
-
-    Args:
-        rows: the statement of the rows that are not late, of keys without an open session:
-            ``_place`` and the keys.
-        known: the statement of the keys that have one.
-        keys: the columns of the keys.
-        max_groups: how many keys may have one.
-    """
-    named = ", ".join(keys)
-    first = f"SELECT *, min({PLACE}) OVER (PARTITION BY {named}) AS _first FROM ({rows})"
-    # Spark warns of a window without a partition.
-    ranked = (
-        f"SELECT *, dense_rank() OVER (PARTITION BY _all ORDER BY _first) AS _rank "
-        f"FROM (SELECT *, true AS _all FROM ({first}))"
-    )
-    return (
-        f"SELECT {PLACE}, CAST(NULL AS BIGINT) AS {END}, {named}, "
-        f"{Fate.EVICTED_GROUP.value} AS {EVICTED}, false AS {PARTIAL}, false AS {COUNTED} "
-        f"FROM ({ranked}) WHERE _rank + (SELECT count(1) FROM ({known})) > {max_groups}"
     )

@@ -12,20 +12,20 @@ from functools import partial as partial_of
 from typing import TYPE_CHECKING
 
 from tidegate.engine.rows.ingest import Intake, take_in
-from tidegate.engine.rows.prepare import Fate, fate_sql, judge
-from tidegate.engine.rows.quotas import PLACE, evictions_on_panes, hidden_groups
+from tidegate.engine.rows.prepare import fate_sql, judge
 from tidegate.engine.tasks import FEW_ROWS, are_few, tasks_of
 from tidegate.engine.windows.operator import Arrival, Closed, Closing, Ingested, LateWindows
 from tidegate.engine.windows.panes.grid import PaneGrid, shared_ranges
 from tidegate.engine.windows.panes.places import any_behind
+from tidegate.engine.windows.panes.quotas import PaneQuotas
 from tidegate.engine.windows.state_rows import KEPT
-from tidegate.plan.columns import AFTER, END, FATE, ORDER, PANE, TIME
+from tidegate.plan.columns import AFTER, END, PANE, TIME
 from tidegate.spark.observe import observed
 from tidegate.spark.statements import by_reference, is_one_of, over, over_all
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructField, StructType
+    from pyspark.sql.types import StructType
 
     from tidegate.engine.rows.prepare import BatchStart
     from tidegate.engine.state_io import StateIO
@@ -89,7 +89,7 @@ class PaneOperator:
     def close(self, closing: Closing, io: StateIO) -> Closed:
         segments = closing.tables.windows
         due = [segment for segment in segments if self._has_due_window(segment, closing)]
-        live = tuple(s for s in segments if self._is_live(s, closing.bound_us))
+        live = tuple(s for s in segments if self.is_live(s, closing.bound_us))
         left = replace(closing.tables, windows=live)
         if not due:
             return Closed(tables=left)
@@ -99,7 +99,7 @@ class PaneOperator:
         after_us = min(segment.first_us for segment in due)
         if closing.before_us is not None:
             after_us = max(after_us, closing.before_us)
-        hidden = self._hidden(closing.tables, after_us, io)
+        hidden = self.quotas.hidden(closing.tables, after_us, io)
         groups, numbers = observed(
             self._groups(due, (after_us, upto_us), io, hidden),
             {"windows": f"collect_set({END})", "groups": "count(1)"},
@@ -127,7 +127,7 @@ class PaneOperator:
         ]
         if after_us >= upto_us or not needed:
             return None
-        hidden = self._hidden(tables, after_us, io)
+        hidden = self.quotas.hidden(tables, after_us, io)
         return self._groups(needed, (after_us, upto_us), io, hidden)
 
     def _groups(
@@ -160,8 +160,8 @@ class PaneOperator:
             frames = {"state": state}
             if hidden is not None:
                 frames["hidden"] = hidden
-                windows = f"SELECT w.* FROM ({windows}) AS w {self._unless('{hidden}', 'w')}"
-            return over_all(frames, self.shape.groups(self._within_quota(windows), self.grid))
+                windows = self.quotas.without(windows, "{hidden}")
+            return over_all(frames, self.shape.groups(self.quotas.within(windows), self.grid))
         ranges = shared_ranges((segment.first_us, segment.last_us) for segment in due)
         shared = [p for p in panes if any(first <= p <= last for first, last in ranges)]
         alone = sorted(set(panes) - set(shared))
@@ -217,70 +217,9 @@ class PaneOperator:
         return f"SELECT *, {end} AS {END} FROM {state}{where}"
 
     @property
-    def overlap(self) -> bool:
-        """Whether a row can be in several windows."""
-        return not self.grid.single
-
-    @property
-    def keys(self) -> list[str]:
-        """The columns of the group keys."""
-        return [key.name for key in self.plan.ingest.keys]
-
-    @property
-    def key_types(self) -> tuple[StructField, ...]:
-        """The group keys with their types."""
-        return tuple(self.state_schema[name] for name in self.keys)
-
-    def evictions(self, numbered: DataFrame, arrival: Arrival, io: StateIO | None) -> DataFrame:
-        start, grid = arrival.start, self.grid
-        bound_us = start.bound_us
-        named = "".join(f", {key}" for key in self.keys)
-        judged = judge(numbered, self.plan, start, fate_sql(self.plan, grid, start))
-        whole = "true"
-        if bound_us is not None and not grid.single:
-            whole = f"{PANE} >= {by_reference(grid.first_whole(bound_us), PANE)}"
-        good = f"{FATE} = {Fate.ACCUMULATED.value}"
-        rows = f"SELECT {PLACE}{named}, {grid.pane_sql(TIME)} AS {PANE} FROM {{rows}} WHERE {good}"
-        members = (
-            f"SELECT *, {whole} AS _whole FROM ({self.due_windows(f'({rows})', bound_us, None)})"
-        )
-        frames = {"rows": judged}
-        live = [s for s in arrival.tables.windows if self._is_live(s, bound_us)]
-        known = f"SELECT {END}{named}, 0L AS _n FROM ({members}) WHERE false"
-        if live:
-            assert io is not None, "rows of the state are somewhere"
-            frames["state"] = io.read(live)
-            counted = f"SELECT {PANE}{named}, count(1) AS _n FROM {{state}} GROUP BY {PANE}{named}"
-            windows = self.due_windows(f"({counted})", bound_us, None)
-            known = f"SELECT {END}{named}, sum(_n) AS _n FROM ({windows}) GROUP BY {END}{named}"
-            hidden = self._hidden(arrival.tables, bound_us, io)
-            if hidden is not None:
-                frames["hidden"] = hidden
-                known = f"SELECT k.* FROM ({known}) AS k {self._unless('{hidden}', 'k')}"
-        limits = (self.plan.max_groups, self.plan.max_rows)
-        return over_all(frames, evictions_on_panes(members, known, self.keys, limits))
-
-    def _hidden(self, tables: Tables, after_us: int | None, io: StateIO) -> DataFrame | None:
-        """The groups that a quota keeps out of windows which end after a bound."""
-        found = [s for s in tables.quotas if after_us is None or s.last_us > after_us]
-        return hidden_groups(found, self.key_types, io) if found else None
-
-    def _unless(self, hidden: str, rows: str) -> str:
-        """The join that leaves out hidden groups."""
-        same = (f"{rows}.{name} <=> h.{name}" for name in (END, *self.keys))
-        return f"LEFT ANTI JOIN {hidden} AS h ON {' AND '.join(same)}"
-
-    def _within_quota(self, windows: str) -> str:
-        """The statement of those state rows of windows that are within ``max_rows_per_group``.
-
-        On a grid of single windows the state has no others.
-        """
-        if self.plan.max_rows is None or self.grid.single:
-            return windows
-        group = ", ".join([END, *self.keys])
-        nth = f"row_number() OVER (PARTITION BY {group} ORDER BY {ORDER}.b, {ORDER}.i)"
-        numbered = f"SELECT *, {nth} AS _nth FROM ({windows})"
-        return f"SELECT * EXCEPT (_nth) FROM ({numbered}) WHERE _nth <= {self.plan.max_rows}"
+    def quotas(self) -> PaneQuotas:
+        """What quotas ask of the windows."""
+        return PaneQuotas(operator=self)
 
     def _windows_of(self, panes: Sequence[int], state: str) -> str:
         """``due_windows`` for given panes, on a grid where each pane is one window."""
@@ -361,5 +300,5 @@ class PaneOperator:
         first_end_us = self.grid.next_end(after_us)
         return first_end_us <= min(closing.bound_us, self.grid.last_end(segment.last_us))
 
-    def _is_live(self, segment: Segment, bound_us: int | None) -> bool:
+    def is_live(self, segment: Segment, bound_us: int | None) -> bool:
         return bound_us is None or self.grid.last_end(segment.last_us) > bound_us

@@ -31,19 +31,19 @@ from pyspark.sql import functions
 
 from tidegate.engine.rows.ingest import Intake, take_in
 from tidegate.engine.rows.prepare import Fate, fate_case, judge
-from tidegate.engine.rows.quotas import PLACE, evictions_of_sessions
 from tidegate.engine.windows.operator import Arrival, Closed, Closing, Ingested, LateWindows
+from tidegate.engine.windows.sessions.quotas import SessionQuotas
 from tidegate.engine.windows.sessions.record import Followed
 from tidegate.engine.windows.sessions.spans import FIRST, LAST, LAST_TIME, SESSIONS, SessionShape
 from tidegate.engine.windows.state_rows import KEPT
 from tidegate.plan.columns import FATE, IS_LATE, ROWS, TIME
 from tidegate.spark.observe import observed
-from tidegate.spark.statements import by_reference, over_all
+from tidegate.spark.statements import by_reference
 from tidegate.state.manifest import Segment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructField, StructType
+    from pyspark.sql.types import StructType
 
     from tidegate.engine.rows.prepare import BatchStart
     from tidegate.engine.state_io import StateIO
@@ -153,40 +153,11 @@ class SessionOperator:
         )
 
     @property
-    def overlap(self) -> bool:
-        """Whether a row can be in several windows."""
-        return False
-
-    @property
-    def keys(self) -> list[str]:
-        """The columns of the group keys."""
-        return self.shape.keys
-
-    @property
-    def key_types(self) -> tuple[StructField, ...]:
-        """The group keys with their types."""
-        return tuple(self.state_schema[name] for name in self.keys)
-
-    def evictions(self, numbered: DataFrame, arrival: Arrival, io: StateIO | None) -> DataFrame:
-        start, named = arrival.start, ", ".join(self.keys)
-        fate = fate_case(self.plan, start, late=None)
-        frames = {"rows": judge(numbered, self.plan, start, fate)}
-        due_us = None if start.bound_us is None else start.bound_us - self.gap_us
-        rows = f"SELECT {PLACE}, {named}, {TIME} FROM {{rows}} WHERE {KEPT}"
-        known = f"SELECT {named} FROM ({rows}) WHERE false"
-        segments = arrival.tables.windows
-        live = segments if due_us is None else _reaching(segments, due_us)
-        if live:
-            assert io is not None, "rows of the state are somewhere"
-            frames["state"] = io.read(live)
-            is_open = "" if due_us is None else f" WHERE {LAST} >= {by_reference(due_us, LAST)}"
-            known = f"SELECT DISTINCT {named} FROM {{state}}{is_open}"
-        same = " AND ".join(f"r.{key} <=> k.{key}" for key in self.keys)
-        rows = f"SELECT r.* FROM ({rows}) AS r LEFT ANTI JOIN ({known}) AS k ON {same}"
-        if due_us is not None:
-            rows = _in_time(rows, named, self.gap_us, due_us)
-        assert self.plan.max_groups is not None, "sessions have no other quota"
-        return over_all(frames, evictions_of_sessions(rows, known, self.keys, self.plan.max_groups))
+    def quotas(self) -> SessionQuotas:
+        """What quotas ask of sessions."""
+        return SessionQuotas(
+            plan=self.plan, gap_us=self.gap_us, keys=self.shape.keys, schema=self.state_schema
+        )
 
     def final_groups(self, rows: DataFrame, start: BatchStart) -> DataFrame:
         spans = self.shape.kept(self.shape.place(rows, self.plan, start))
@@ -372,18 +343,6 @@ class _Settled:
         if self.next_us is None:
             return tuple(segments)
         return tuple(replace(s, first_us=max(s.first_us, self.next_us)) for s in segments)
-
-
-def _in_time(rows: str, keys: str, gap_us: int, due_us: int) -> str:
-    """The statement of rows whose session, of the rows alone, is not late as a whole."""
-    order = f"OVER (PARTITION BY {keys} ORDER BY {TIME})"
-    starts = (
-        f"SELECT *, coalesce({TIME} - lag({TIME}) {order} > {gap_us}L, true) AS _starts "
-        f"FROM ({rows})"
-    )
-    chained = f"SELECT *, sum(IF(_starts, 1L, 0L)) {order} AS _chain FROM ({starts})"
-    ended = f"SELECT *, max({TIME}) OVER (PARTITION BY {keys}, _chain) AS _ends FROM ({chained})"
-    return f"SELECT * FROM ({ended}) WHERE _ends >= {by_reference(due_us, '_ends')}"
 
 
 def _reaching(segments: Sequence[Segment], time_us: int) -> tuple[Segment, ...]:
