@@ -6,9 +6,11 @@ import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tidegate.inspection import verify as verify_module
 from tidegate.inspection.verify import verify
 from tidegate.state.manifest import Tables
 
@@ -78,7 +80,25 @@ def test_manifests_and_the_plan_are_checked_too(tmp_path: Path) -> None:
     put_clicks(tmp_path)
     (tmp_path / "tidegate/manifests/0.json").write_text("{")
     (tmp_path / "tidegate/plan.json").unlink()
-    plan, manifest = verify(tmp_path).faults
+    manifest, plan = verify(tmp_path).faults
     assert "plan.json cannot be read" in plan
     assert manifest.startswith("epoch 0: ")
     assert "is not a valid manifest" in manifest
+
+
+def test_what_a_running_query_has_deleted_meanwhile_is_no_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_clicks(tmp_path)
+    checks = verify_module._fault
+
+    def checked(path: Path, *others: Any) -> str | None:
+        """The query cleans up while the first file is checked."""
+        (tmp_path / "tidegate/manifests/0.json").unlink(missing_ok=True)
+        (tmp_path / "tidegate/manifests/1.json").unlink(missing_ok=True)
+        path.unlink()
+        return checks(path, *others)
+
+    monkeypatch.setattr(verify_module, "_fault", checked)
+    put_state(tmp_path, TUMBLING, Tables(), epoch=2)
+    assert verify(tmp_path).faults == []

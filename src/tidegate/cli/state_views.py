@@ -161,8 +161,8 @@ def roll_back_to(folder: Path, epoch: int, *, stopped: bool, as_json: bool) -> N
         click.echo(note)
     if begun.from_epoch > epoch:
         click.echo(
-            f"Results of epochs {epoch + 1} to {begun.from_epoch} are emitted again. Sinks that "
-            "replace an epoch drop the old ones at the next start; others get them twice."
+            f"Results of epochs {epoch + 1} to {begun.from_epoch} are emitted again. File sinks "
+            "drop the old ones at the next start; others may get them twice."
         )
 
 

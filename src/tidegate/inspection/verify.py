@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tidegate.errors import StateError
 from tidegate.state.damage import FOLDER as SEGMENTS
-from tidegate.state.manifest import Manifest, Segment, StateFile
+from tidegate.state.manifest import Segment, StateFile
 from tidegate.state.reader import StateReader
 
 # The files with which Hadoop's local file system guards each of its files: a header, then the CRC32
@@ -43,39 +43,57 @@ class Verified:
 def verify(checkpoint: Path) -> Verified:
     """Check the plan, the kept manifests, and every file that they name.
 
+    What a running query has deleted meanwhile, with its epoch, is no fault.
+
     Raises:
         StateError: the manifests cannot be listed.
     """
     reader, result = StateReader(checkpoint), Verified()
-    try:
-        reader.plan()
-    except StateError as error:
-        result.faults.append(_line(error))
+    faults: list[tuple[list[int], str]] = []
     epochs_of: dict[Segment, list[int]] = {}
     for epoch in reader.epochs():
         result.manifests += 1
         try:
-            manifest: Manifest = reader.manifest(epoch)
+            manifest = reader.manifest(epoch)
         except StateError as error:
-            result.faults.append(f"epoch {epoch}: {_line(error)}")
+            faults.append(([epoch], _line(error)))
             continue
         for segment in manifest.segments:
             epochs_of.setdefault(segment, []).append(epoch)
     checked: dict[Path, str | None] = {}
     for segment, epochs in epochs_of.items():
-        for file in segment.files:
-            path = checkpoint / "tidegate" / SEGMENTS / segment.name / file.name
-            if path not in checked:
-                checked[path] = _fault(path, file, result)
-            fault = checked[path]
-            if fault is not None:
-                result.faults.append(f"{_epochs(epochs)}: {segment.name}/{file.name} {fault}")
-        if result.counted and all(
-            checked[checkpoint / "tidegate" / SEGMENTS / segment.name / file.name] is None
-            for file in segment.files
-        ):
-            result.faults += _miscounted(checkpoint, segment, epochs)
+        found = list(_faults(checkpoint, segment, checked, result))
+        faults += [(epochs, fault) for fault in found]
+    kept = set(reader.epochs())
+    for epochs, fault in faults:
+        left = [epoch for epoch in epochs if epoch in kept]
+        if left:
+            result.faults.append(f"{_epochs(left)}: {fault}")
+    try:
+        reader.plan()
+    except StateError as error:
+        result.faults.append(_line(error))
     return result
+
+
+def _faults(
+    checkpoint: Path, segment: Segment, checked: dict[Path, str | None], result: Verified
+) -> Iterator[str]:
+    """Yield what is wrong with a segment; ``checked`` has the files of the others."""
+    folder = checkpoint / "tidegate" / SEGMENTS / segment.name
+    sound = True
+    for file in segment.files:
+        path = folder / file.name
+        if path not in checked:
+            checked[path] = _fault(path, file, result)
+        if checked[path] is not None:
+            sound = False
+            yield f"{segment.name}/{file.name} {checked[path]}"
+    if sound and result.counted and all(f.name.endswith(".parquet") for f in segment.files):
+        parquet = import_module("pyarrow.parquet")
+        rows = sum(parquet.read_metadata(folder / file.name).num_rows for file in segment.files)
+        if rows < segment.rows:
+            yield f"{segment.name} has {rows:,} rows instead of {segment.rows:,}"
 
 
 def _fault(path: Path, file: StateFile, result: Verified) -> str | None:
@@ -112,18 +130,6 @@ def _differs(path: Path, sums: bytes) -> str | None:
         if stream.read(1):
             return "is longer than its checksums"
     return None
-
-
-def _miscounted(checkpoint: Path, segment: Segment, epochs: list[int]) -> Iterator[str]:
-    """Yield a line if the files of a segment have fewer rows than windows need of it."""
-    parquet = import_module("pyarrow.parquet")
-    folder = checkpoint / "tidegate" / SEGMENTS / segment.name
-    names = [file.name for file in segment.files if file.name.endswith(".parquet")]
-    if len(names) != len(segment.files):
-        return  # A table in another format; its reader has checked it.
-    rows = sum(parquet.read_metadata(folder / name).num_rows for name in names)
-    if rows < segment.rows:
-        yield f"{_epochs(epochs)}: {segment.name} has {rows:,} rows instead of {segment.rows:,}"
 
 
 def _epochs(epochs: list[int]) -> str:
