@@ -157,7 +157,6 @@ def test_a_place_without_state_is_told(tmp_path: Path) -> None:
     result = state(tmp_path)
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith(f"{tmp_path} holds no state: ")
-    assert "is not on this machine" in state("s3a://bucket/ckpt").stderr
 
 
 def test_a_state_of_another_version_is_refused_by_name(checkpoint: Path) -> None:
@@ -212,6 +211,23 @@ def test_a_rollback_of_a_state_without_a_streaming_query_moves_only_our_files(
         '{"version": 3, "epoch": 0, "from_epoch": 2, "folder": "rolled_back/x"}'
     )
     assert "unfinished    rollback to epoch 0: run it again" in state(checkpoint).stdout
+
+
+def test_a_checkpoint_elsewhere_is_read_by_spark(
+    checkpoint: Path, interpreted: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    views = [[], ["--windows"], ["--segments"], ["--rows", SECOND_WINDOW], ["--verify"]]
+    local = [state(checkpoint, *view).stdout for view in views]
+    monkeypatch.setattr("tidegate.paths.local_path", lambda path: None)
+    monkeypatch.setattr("tidegate.spark.session.local_session", lambda: interpreted)
+    assert [state(checkpoint, *view).stdout for view in views[:-1]] == local[:-1]
+    assert state(checkpoint.parent, "--windows").stdout == local[1]
+    assert state(checkpoint, "--verify").stdout.endswith("row counts not checked\n")
+    (checkpoint / "tidegate/segments/1-aa-batch/part-0.parquet").unlink()
+    assert "part-0.parquet is missing" in state(checkpoint, "--verify").stdout
+    refused = state(checkpoint, "--rollback", 0)
+    assert refused.exit_code == 1
+    assert "is not on this machine, so it cannot be rolled back in place" in refused.stderr
 
 
 CALLS = (

@@ -13,6 +13,7 @@ import pytest
 from tidegate.inspection import verify as verify_module
 from tidegate.inspection.verify import verify
 from tidegate.state.manifest import Tables
+from tidegate.state.reader import StateReader
 
 from .checkpoints import TUMBLING, put_clicks, put_state
 
@@ -36,7 +37,7 @@ def flip(part: Path, place: int) -> None:
 def test_a_sound_checkpoint_has_no_faults(tmp_path: Path) -> None:
     put_clicks(tmp_path)
     put_checksums(tmp_path / PART)
-    found = verify(tmp_path)
+    found = verify(StateReader(tmp_path))
     assert found.faults == []
     assert (found.manifests, found.files, found.checksums) == (2, 2, 1)
 
@@ -55,7 +56,7 @@ def test_a_fault_is_one_line_for_all_epochs_that_name_the_file(
     put_clicks(tmp_path)
     put_checksums(tmp_path / PART)
     harm(tmp_path / PART)
-    (line,) = verify(tmp_path).faults
+    (line,) = verify(StateReader(tmp_path)).faults
     assert line.startswith("epochs 0 to 1: 0-aa-batch/part-0.parquet ")
     assert fault in line
 
@@ -64,7 +65,7 @@ def test_a_file_without_checksums_is_read(tmp_path: Path) -> None:
     put_clicks(tmp_path)
     part = tmp_path / PART
     part.write_bytes(bytes(part.stat().st_size))
-    (line,) = verify(tmp_path).faults
+    (line,) = verify(StateReader(tmp_path)).faults
     assert "part-0.parquet cannot be read: " in line
 
 
@@ -73,14 +74,14 @@ def test_a_segment_with_fewer_rows_than_windows_need_is_a_fault(tmp_path: Path) 
     first, second = newest.tables.windows
     more = Tables(windows=(first, replace(second, rows=9)))
     put_state(tmp_path, TUMBLING, more, epoch=2)
-    assert verify(tmp_path).faults == ["epoch 2: 1-aa-batch has 2 rows instead of 9"]
+    assert verify(StateReader(tmp_path)).faults == ["epoch 2: 1-aa-batch has 2 rows instead of 9"]
 
 
 def test_manifests_and_the_plan_are_checked_too(tmp_path: Path) -> None:
     put_clicks(tmp_path)
     (tmp_path / "tidegate/manifests/0.json").write_text("{")
     (tmp_path / "tidegate/plan.json").unlink()
-    manifest, plan = verify(tmp_path).faults
+    manifest, plan = verify(StateReader(tmp_path)).faults
     assert "plan.json cannot be read" in plan
     assert manifest.startswith("epoch 0: ")
     assert "is not a valid manifest" in manifest
@@ -101,4 +102,4 @@ def test_what_a_running_query_has_deleted_meanwhile_is_no_fault(
 
     monkeypatch.setattr(verify_module, "_fault", checked)
     put_state(tmp_path, TUMBLING, Tables(), epoch=2)
-    assert verify(tmp_path).faults == []
+    assert verify(StateReader(tmp_path)).faults == []

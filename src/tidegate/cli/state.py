@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tidegate.errors import StateError
+
+if TYPE_CHECKING:
+    from tidegate.state.reader import StateReader
 
 # What may be asked for; one of these may be given.
 _VIEWS = ("windows", "shards", "segments", "rows", "verify", "rollback")
@@ -62,16 +66,13 @@ def state(
         raise click.UsageError("--idle-timeout goes with --shards.")
     if stopped and rollback is None:
         raise click.UsageError("--stopped goes with --rollback.")
-    folders = checkpoints_in(checkpoint)
+    readers = readers_in(checkpoint)
     if verify:
-        sys.exit(0 if verify_all(folders, as_json=as_json) else 1)
+        sys.exit(0 if verify_all(readers, as_json=as_json) else 1)
     if rollback is not None:
-        if len(folders) > 1:
-            raise click.UsageError(
-                f"--rollback takes the checkpoint of one transform, e.g. {min(folders.values())}."
-            )
-        (folder,) = folders.values()
-        roll_back_to(folder, rollback, stopped=stopped, as_json=as_json)
+        _check_one_local(readers)
+        (reader,) = readers.values()
+        roll_back_to(Path(reader.checkpoint), rollback, stopped=stopped, as_json=as_json)
         return
     request = Request(
         view=views[0] if views else "summary",
@@ -82,33 +83,34 @@ def state(
         limit=limit,
         as_json=as_json,
     )
-    show(folders, request)
+    show(readers, request)
 
 
-def checkpoints_in(text: str) -> dict[str, Path]:
-    """Return the checkpoint folders in a folder, by the names of their transforms.
+def readers_in(text: str) -> dict[str, StateReader]:
+    """Return readers of the checkpoints in a folder, by the names of their transforms.
+
+    A folder that is not on this machine is read with Spark.
 
     Raises:
-        StateError: it is not on this machine, or holds no checkpoint.
+        StateError: it holds no checkpoint.
     """
     from tidegate.paths import local_path
+    from tidegate.state.reader import StateReader
 
     folder = local_path(text)
     if folder is None:
-        raise StateError(
-            f"{text} is not on this machine\n\nCopy the checkpoint to a local folder, e.g. with "
-            f"hadoop fs -copyToLocal {text} ckpt, and give that."
-        )
-    if _is_checkpoint(folder):
-        return {folder.name: folder}
-    found = {
-        each.name: each
-        for each in sorted(folder.glob("*"))
-        if each.is_dir() and _is_checkpoint(each)
-    }
+        from tidegate.spark.session import local_session
+        from tidegate.state.spark_reader import readers_of
+
+        found = readers_of(local_session(), text)
+    elif _is_checkpoint(folder):
+        found = {folder.name: StateReader(folder)}
+    else:
+        folders = [each for each in sorted(folder.glob("*")) if each.is_dir()]
+        found = {each.name: StateReader(each) for each in folders if _is_checkpoint(each)}
     if not found:
         raise StateError(
-            f"{folder} holds no state: neither it nor a folder in it has a folder tidegate"
+            f"{text} holds no state: neither it nor a folder in it has a folder tidegate"
             "\n\nGive the checkpoint of a query or of a pipeline that has run a batch."
         )
     return found
@@ -117,3 +119,17 @@ def checkpoints_in(text: str) -> dict[str, Path]:
 def _is_checkpoint(folder: Path) -> bool:
     # A transform may be called tidegate; the folder of our state has manifests.
     return (folder / "tidegate" / "manifests").is_dir()
+
+
+def _check_one_local(readers: dict[str, StateReader]) -> None:
+    """Refuse to roll back anything else than one checkpoint on this machine."""
+    places = sorted(str(reader.checkpoint) for reader in readers.values())
+    if len(places) > 1:
+        raise click.UsageError(
+            f"--rollback takes the checkpoint of one transform, e.g. {places[0]}."
+        )
+    if not all(reader.is_local for reader in readers.values()):
+        raise StateError(
+            f"{places[0]} is not on this machine, so it cannot be rolled back in place\n\nCopy "
+            "the whole folder to a local disk, roll that back, and copy it to a new place."
+        )

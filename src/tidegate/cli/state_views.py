@@ -18,11 +18,10 @@ from tidegate.inspection.summary import segment_facts, shard_facts, summary
 from tidegate.inspection.values import NEEDS_SPARK, Values
 from tidegate.inspection.verify import verify
 from tidegate.plan.columns import ORDER
-from tidegate.state.files import LocalFiles
 from tidegate.state.manifest import Manifest
 from tidegate.state.plan_file import PlanFile
 from tidegate.state.reader import StateReader
-from tidegate.state.rollback import roll_back, rollback_of
+from tidegate.state.rollback import roll_back
 from tidegate.time import format_duration, from_text, parse_duration
 
 # With more state rows than this the summary does not read them in order to count open windows.
@@ -79,11 +78,11 @@ class View:
     notes: Sequence[str] = field(default=())
 
 
-def show(folders: Mapping[str, Path], request: Request) -> None:
+def show(readers: Mapping[str, StateReader], request: Request) -> None:
     """Print a view of each checkpoint.
 
     Args:
-        folders: checkpoints by the names of their transforms.
+        readers: checkpoints by the names of their transforms.
         request: what to show.
 
     Raises:
@@ -91,15 +90,14 @@ def show(folders: Mapping[str, Path], request: Request) -> None:
         click.UsageError: the window or the duration is not one.
     """
     answers = []
-    for name, folder in folders.items():
-        reader = StateReader(folder)
+    for name, reader in readers.items():
         checkpoint = Checkpoint(
             reader=reader, manifest=reader.manifest(request.epoch), plan=reader.plan()
         )
         view = VIEWS[request.view](checkpoint, request)
         answers.append({"name": name, **view.facts})
         if not request.as_json:
-            if len(folders) > 1:
+            if len(readers) > 1:
                 click.echo(f"-- {name}")
             _print(view, request.limit)
     if request.as_json:
@@ -107,11 +105,11 @@ def show(folders: Mapping[str, Path], request: Request) -> None:
         click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
 
 
-def verify_all(folders: Mapping[str, Path], *, as_json: bool) -> bool:
+def verify_all(readers: Mapping[str, StateReader], *, as_json: bool) -> bool:
     """Check the files of checkpoints; return whether all are as their manifests say."""
     answers = []
-    for name, folder in folders.items():
-        found = verify(folder)
+    for name, reader in readers.items():
+        found = verify(reader)
         facts = {
             "name": name,
             "faults": found.faults,
@@ -127,7 +125,7 @@ def verify_all(folders: Mapping[str, Path], *, as_json: bool) -> bool:
         for fault in found.faults:
             click.echo(f"{name}: {fault}")
         if not found.faults:
-            counted = "" if found.counted else ", row counts not checked (pip install pyarrow)"
+            counted = "" if found.counted else ", row counts not checked"
             click.echo(
                 f"{name}: ok, {found.manifests} manifests, {found.files} files, "
                 f"{found.bytes:,} bytes, {found.checksums} with checksums{counted}"
@@ -190,10 +188,9 @@ def _summary(checkpoint: Checkpoint, _: Request) -> View:
     table = [
         {"table": name, **sizes} for name, sizes in facts["tables"].items() if sizes["segments"]
     ]
-    begun = rollback_of(LocalFiles(str(Path(reader.checkpoint) / "tidegate")))
-    facts["unfinished_rollback"] = None if begun is None else begun.epoch
+    begun = facts["unfinished_rollback"] = reader.unfinished_rollback()
     if begun is not None:
-        lines.append(f"{'unfinished':<13} rollback to epoch {begun.epoch}: run it again")
+        lines.append(f"{'unfinished':<13} rollback to epoch {begun}: run it again")
     return View(facts=facts, lines=[*lines, ""], table=table)
 
 

@@ -40,15 +40,17 @@ class Verified:
     counted: bool = field(default_factory=lambda: find_spec("pyarrow") is not None)
 
 
-def verify(checkpoint: Path) -> Verified:
+def verify(reader: StateReader) -> Verified:
     """Check the plan, the kept manifests, and every file that they name.
 
-    What a running query has deleted meanwhile, with its epoch, is no fault.
+    What a running query has deleted meanwhile, with its epoch, is no fault. Elsewhere than on a
+    local disk only the sizes of files are checked.
 
     Raises:
         StateError: the manifests cannot be listed.
     """
-    reader, result = StateReader(checkpoint), Verified()
+    result = Verified()
+    result.counted = result.counted and reader.is_local
     faults: list[tuple[list[int], str]] = []
     epochs_of: dict[Segment, list[int]] = {}
     for epoch in reader.epochs():
@@ -62,7 +64,10 @@ def verify(checkpoint: Path) -> Verified:
             epochs_of.setdefault(segment, []).append(epoch)
     checked: dict[Path, str | None] = {}
     for segment, epochs in epochs_of.items():
-        found = list(_faults(checkpoint, segment, checked, result))
+        if reader.is_local:
+            found = list(_faults(Path(reader.checkpoint), segment, checked, result))
+        else:
+            found = list(_listed(reader, segment, result))
         faults += [(epochs, fault) for fault in found]
     kept = set(reader.epochs())
     for epochs, fault in faults:
@@ -94,6 +99,15 @@ def _faults(
         rows = sum(parquet.read_metadata(folder / file.name).num_rows for file in segment.files)
         if rows < segment.rows:
             yield f"{segment.name} has {rows:,} rows instead of {segment.rows:,}"
+
+
+def _listed(reader: StateReader, segment: Segment, result: Verified) -> Iterator[str]:
+    """Yield the first fault of a segment by the listing of its folder."""
+    result.files += len(segment.files)
+    result.bytes += segment.bytes
+    damage = reader.damage((segment,))
+    if damage is not None:
+        yield f"{segment.name}/{damage.file} {damage.what}"
 
 
 def _fault(path: Path, file: StateFile, result: Verified) -> str | None:

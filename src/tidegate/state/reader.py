@@ -1,4 +1,4 @@
-"""Reads the state of a checkpoint on a local disk, without Spark and without Java.
+"""Reads the state of a checkpoint, on a local disk without Spark and without Java.
 
 It writes nothing, so it may read a checkpoint while a query writes to it: the files of a manifest
 stay for another ten batches.
@@ -16,10 +16,11 @@ from typing import Any
 from tidegate.errors import StateError
 from tidegate.state.damage import FOLDER as SEGMENTS
 from tidegate.state.damage import Damage, listed_damage
-from tidegate.state.files import LocalFiles
+from tidegate.state.files import Files, LocalFiles
 from tidegate.state.manifest import Manifest, Segment
 from tidegate.state.manifest_log import ManifestLog, reason
 from tidegate.state.plan_file import NAME, PlanFile
+from tidegate.state.rollback import rollback_of
 from tidegate.state.shards import with_shards
 
 
@@ -29,9 +30,25 @@ class StateReader:
 
     Args:
         checkpoint: the query's checkpoint folder.
+        files: the files of its folder ``tidegate``, if they are not on a local disk.
     """
 
     checkpoint: str | Path
+    files: Files | None = None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether Python reaches the files."""
+        return self.files is None
+
+    def unfinished_rollback(self) -> int | None:
+        """Return the epoch of a rollback that was interrupted, None if there is none.
+
+        Raises:
+            StateError: the file that says so cannot be read.
+        """
+        begun = rollback_of(self._files)
+        return None if begun is None else begun.epoch
 
     def epochs(self) -> list[int]:
         """Return the epochs whose manifests are kept, ascending."""
@@ -48,8 +65,8 @@ class StateReader:
         newest = self._log.newest()
         if newest is None:
             raise StateError(
-                f"{self.checkpoint} holds no state: there is no {self._root}/manifests\n\nGive the "
-                "checkpoint folder of a query that has run a batch."
+                f"{self.checkpoint} holds no state: there is no {self._files.where('manifests')}"
+                "\n\nGive the checkpoint folder of a query that has run a batch."
             )
         return with_shards(self._files, newest)
 
@@ -59,7 +76,7 @@ class StateReader:
         Raises:
             StateError: the file is missing or cannot be read.
         """
-        path = str(self._root / NAME)
+        path = self._files.where(NAME)
         try:
             text = self._files.read(NAME)
         except OSError as error:
@@ -122,8 +139,8 @@ class StateReader:
         return Path(self.checkpoint) / "tidegate"
 
     @property
-    def _files(self) -> LocalFiles:
-        return LocalFiles(str(self._root))
+    def _files(self) -> Files:
+        return LocalFiles(str(self._root)) if self.files is None else self.files
 
     @property
     def _log(self) -> ManifestLog:

@@ -54,7 +54,7 @@ _WRITE_OPTIONS = {
 }
 
 # Pinned here, so that no setting of the session changes what is read.
-_READ_OPTIONS = {
+READ_OPTIONS = {
     "__globPaths__": "false",  # [1] and {a} in a path are taken literally
     "ignoreCorruptFiles": "false",
     "ignoreMissingFiles": "false",
@@ -281,7 +281,7 @@ class StateStore:
             for file in segment.files
         ]
         try:
-            rows = self._spark.read.schema(schema).options(**_READ_OPTIONS).parquet(*paths)
+            rows = self._spark.read.schema(schema).options(**READ_OPTIONS).parquet(*paths)
         except AnalysisException:
             self._raise(self._listed(segments))
             raise
