@@ -54,7 +54,8 @@ def state(
     as_json: bool,
 ) -> None:
     """Show the state in a CHECKPOINT folder, of a query or of a whole pipeline."""
-    from tidegate.cli.state_views import Request, roll_back_to, show, verify_all
+    from tidegate.cli.state_actions import roll_back_to, verify_all
+    from tidegate.cli.state_views import Request, show
 
     asked = (windows, shards, segments, rows is not None, verify, rollback is not None)
     views = [name for name, is_asked in zip(_VIEWS, asked, strict=True) if is_asked]

@@ -5,23 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import click
 
 from tidegate.cli.tables import print_table
 from tidegate.errors import StateError
-from tidegate.inspection.open_windows import OpenWindow, OpenWindows
-from tidegate.inspection.shown import json_value, text_of, time_text, utc_rows
+from tidegate.inspection.checkpoint import Checkpoint
+from tidegate.inspection.shown import json_value, text_of, time_text
 from tidegate.inspection.summary import segment_facts, shard_facts, summary
-from tidegate.inspection.values import NEEDS_SPARK, Values
-from tidegate.inspection.verify import verify
-from tidegate.plan.columns import ORDER
-from tidegate.state.manifest import Manifest
-from tidegate.state.plan_file import PlanFile
+from tidegate.inspection.values import NEEDS_SPARK
+from tidegate.inspection.window_rows import interval, window_rows
 from tidegate.state.reader import StateReader
-from tidegate.state.rollback import roll_back
 from tidegate.time import format_duration, from_text, parse_duration
 
 # With more state rows than this the summary does not read them in order to count open windows.
@@ -49,23 +44,6 @@ class Request:
     with_spark: bool = False
     limit: int = 50
     as_json: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpoint:
-    """A checkpoint, and the manifest of it that is shown."""
-
-    reader: StateReader
-    manifest: Manifest
-    plan: PlanFile
-
-    def open_windows(self, start_us: int) -> list[OpenWindow]:
-        """Return the open windows with a given start."""
-        return OpenWindows(self.reader, self.manifest, self.plan).all(start_us)
-
-    def counted_windows(self) -> list[OpenWindow]:
-        """Return all open windows; their rows may have no other columns than those of groups."""
-        return OpenWindows(self.reader, self.manifest, self.plan, counts_only=True).all()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,65 +81,6 @@ def show(readers: Mapping[str, StateReader], request: Request) -> None:
     if request.as_json:
         answer = answers[0] if len(answers) == 1 else answers
         click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
-
-
-def verify_all(readers: Mapping[str, StateReader], *, as_json: bool) -> bool:
-    """Check the files of checkpoints; return whether all are as their manifests say."""
-    answers = []
-    for name, reader in readers.items():
-        found = verify(reader)
-        facts = {
-            "name": name,
-            "faults": found.faults,
-            "manifests": found.manifests,
-            "files": found.files,
-            "bytes": found.bytes,
-            "checksums": found.checksums,
-            "row_counts": found.counted,
-        }
-        answers.append(facts)
-        if as_json:
-            continue
-        for fault in found.faults:
-            click.echo(f"{name}: {fault}")
-        if not found.faults:
-            counted = "" if found.counted else ", row counts not checked"
-            click.echo(
-                f"{name}: ok, {found.manifests} manifests, {found.files} files, "
-                f"{found.bytes:,} bytes, {found.checksums} with checksums{counted}"
-            )
-    if as_json:
-        click.echo(json.dumps(answers[0] if len(answers) == 1 else answers, indent=2))
-    return not any(answer["faults"] for answer in answers)
-
-
-def roll_back_to(folder: Path, epoch: int, *, stopped: bool, as_json: bool) -> None:
-    """Roll a checkpoint back to an epoch, and print what was done.
-
-    Raises:
-        StateError: it cannot be rolled back.
-    """
-    done = roll_back(folder, epoch, stopped=stopped)
-    begun, batch_id = done.rollback, done.manifest.batch_id
-    if as_json:
-        facts = {"epoch": epoch, "from_epoch": begun.from_epoch, "batch_id": batch_id}
-        more = {"moved_to": begun.folder, "moved": done.moved, "notes": done.notes}
-        click.echo(json.dumps(facts | more, indent=2))
-        return
-    click.echo(
-        f"{folder.name}: rolled back from epoch {begun.from_epoch} to epoch {epoch}; the next "
-        f"start goes on with batch {batch_id + 1}"
-    )
-    click.echo(f"moved to {folder}/tidegate/{begun.folder}, which may be deleted:")
-    for name, number in sorted(done.moved.items()):
-        click.echo(f"  {name:<20} {number:,}")
-    for note in done.notes:
-        click.echo(note)
-    if begun.from_epoch > epoch:
-        click.echo(
-            f"Results of epochs {epoch + 1} to {begun.from_epoch} are emitted again. File sinks "
-            "drop the old ones at the next start; others may get them twice."
-        )
 
 
 def _summary(checkpoint: Checkpoint, _: Request) -> View:
@@ -212,7 +131,7 @@ def _windows(checkpoint: Checkpoint, _: Request) -> View:
     windows = checkpoint.counted_windows()
     rows = [
         {
-            "window": _interval(window),
+            "window": interval(window),
             "start": time_text(window.start_us),
             "end": time_text(window.end_us),
             "groups": len(window.groups),
@@ -270,11 +189,12 @@ def _rows(checkpoint: Checkpoint, request: Request) -> View:
             f"{checkpoint.reader.checkpoint} has no open window {request.window}\n\n"
             "tidegate state CHECKPOINT --windows lists the open ones."
         )
-    # A state of whole rows has their order of arrival.
-    if ORDER in checkpoint.manifest.schema:
-        entries = [entry for window in windows for entry in _whole_rows(checkpoint, window)]
-    else:
-        entries = _groups(checkpoint, windows, with_spark=request.with_spark)
+    evaluate = None
+    if request.with_spark:
+        from tidegate.cli.state_spark import values_by_spark
+
+        evaluate = values_by_spark
+    entries = window_rows(checkpoint, windows, evaluate)
     lacking = sorted({name for entry in entries for name in _lacking(entry)})
     if len(windows) == 1:
         table = [entry["key"] | entry["values"] for entry in entries]
@@ -290,53 +210,8 @@ def _rows(checkpoint: Checkpoint, request: Request) -> View:
     )
 
 
-def _groups(
-    checkpoint: Checkpoint, windows: Sequence[OpenWindow], *, with_spark: bool
-) -> list[dict[str, Any]]:
-    """Return the groups of windows, with their values."""
-    plan, schema = checkpoint.plan, checkpoint.manifest.schema
-    groups = [(window, rows) for window in windows for rows in window.groups.values()]
-    partials = [utc_rows(rows, schema) for _, rows in groups]
-    values = [Values(plan, schema).of(rows) for rows in partials]
-    if with_spark and any(NEEDS_SPARK in each.values() for each in values):
-        from tidegate.cli.state_spark import values_by_spark
-
-        values = values_by_spark(partials, plan, schema)
-    return [
-        {"window": _interval(window), "key": _keys(plan, rows[0]), "values": of_group}
-        for (window, _), rows, of_group in zip(groups, partials, values, strict=True)
-    ]
-
-
-def _whole_rows(checkpoint: Checkpoint, window: OpenWindow) -> list[dict[str, Any]]:
-    """Return the rows of a window, each with its event time and the values that are kept of it."""
-    plan, schema = checkpoint.plan, checkpoint.manifest.schema
-    kept = {name: text for name, text in plan.columns.items() if name.startswith("_x")}
-    return [
-        {
-            "window": _interval(window),
-            "key": _keys(plan, row),
-            "values": {"event time": time_text(row[ORDER]["t"])}
-            | {text: row[name] for name, text in kept.items() if name in row},
-        }
-        for rows in window.groups.values()
-        for row in utc_rows(rows, schema)
-    ]
-
-
-def _keys(plan: PlanFile, row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of the keys and of PARTITION BY, by their texts."""
-    partition = {name: text for name, text in plan.columns.items() if name.startswith("_p")}
-    names = {**partition, **plan.keys}
-    return {text: row[name] for name, text in names.items() if name in row}
-
-
 def _lacking(entry: Mapping[str, Any]) -> list[str]:
     return [name for name, value in entry["values"].items() if value is NEEDS_SPARK]
-
-
-def _interval(window: OpenWindow) -> str:
-    return f"{time_text(window.start_us)}/{time_text(window.end_us)}"
 
 
 def _bounds(text: str) -> tuple[int, int | None]:
