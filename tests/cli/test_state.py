@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -232,13 +233,14 @@ def test_a_checkpoint_elsewhere_is_read_by_spark(
 
 CALLS = (
     "count(*), sum(v), sum(v * 1.5), avg(v), avg(v * 1.5), min(ts), max(v), first(v), last(v), "
-    "stddev(v), median(v), mode(v), count(DISTINCT v), sum(big), collect_list(v)"
+    "stddev(v), median(v), mode(v), count(DISTINCT v), sum(DISTINCT v), "
+    "avg(DISTINCT v * 1.5), sum(big), collect_list(v)"
 )
 ROWS = [(11, "a", 4), (13, "a", 2), (12, "b", 3), (18, "b", None), (14, "a", 2)]
 
 
 def test_the_values_of_an_open_window_are_those_that_spark_emits_when_it_closes(
-    interpreted: SparkSession, tmp_path: Path
+    interpreted: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = tidegate.sql(
         f"SELECT k, {CALLS}, ndv(v) FROM r GROUP BY tumblingwindow('ss', 10), k ON ts",
@@ -252,18 +254,23 @@ def test_the_values_of_an_open_window_are_those_that_spark_emits_when_it_closes(
         )
         stepper.batch(frame, 4_000_000_000_000_000)
     shown = read(tmp_path / "ckpt", "--rows", "1970-01-01T00:00:10Z")
+    monkeypatch.setattr("tidegate.cli.state_spark.local_session", lambda: interpreted)
+    by_spark = read(tmp_path / "ckpt", "--rows", "1970-01-01T00:00:10Z", "--spark")
     emitted = stepper.drain().rows
     assert len(shown["rows"]) == len(emitted) == 2
     by_key = {row["key"]["k"]: list(row["values"].values()) for row in shown["rows"]}
     for key, *values in emitted:
         assert [_text(each) for each in by_key[key][:-1]] == [_text(each) for each in values[:-1]]
-    assert shown["needs_spark"] == ["ndv(v)"]
+    assert (shown["needs_spark"], by_spark["needs_spark"]) == (["ndv(v)"], [])
+    estimates = {row["key"]["k"]: row["values"].pop("ndv(v)") for row in by_spark["rows"]}
+    assert estimates == {row["k"]: row[-1] for row in emitted}
+    for row in shown["rows"]:
+        row["values"].pop("ndv(v)")
+    assert by_spark["rows"] == shown["rows"]
 
 
 def _text(value: Any) -> str:
     """A value as JSON shows it."""
-    from datetime import datetime
-
     if isinstance(value, datetime):
         return value.isoformat() + "Z"
     return str(round(value, 9) if isinstance(value, float) else value)

@@ -64,6 +64,17 @@ def test_the_mean_of_decimals_has_four_more_digits() -> None:
     assert values_of(merges, mean, (None, 0)) is None
 
 
+def test_a_sum_and_a_mean_of_different_values() -> None:
+    distinct = ACCUMULATORS["sum"].distinct, ACCUMULATORS["avg"].distinct
+    merges, sets = {"v": "array_distinct(flatten(collect_list(v)))"}, (([1, 2],), ([2, 4],))
+    total, mean = (form.evaluate.replace("{v}", "v") for form in distinct if form is not None)
+    assert values_of(merges, total, *sets) == 7
+    assert values_of(merges, mean, ([1, 2],)) == 1.5
+    one, two = ([Decimal("1.0")],), ([Decimal("2.0"), Decimal("4.0")],)
+    assert str(values_of(merges, mean, one, two, v="array<decimal(3,1)>")) == "2.33333"
+    assert values_of(merges, mean, ([],)) is None
+
+
 def test_an_unknown_text_needs_spark() -> None:
     assert values_of({"c": "hll_union_agg(c, false)"}, "c", (b"",)) is NEEDS_SPARK
     assert values_of({"c": "sum(c)"}, "sqrt(c)", (4,)) is NEEDS_SPARK

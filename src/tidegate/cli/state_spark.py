@@ -19,7 +19,7 @@ def values_by_spark(
 
     Args:
         groups: the partials of each group.
-        plan: how they are merged and evaluated.
+        plan: how they are merged, and the values that are wanted.
         schema: their types (DDL).
     """
     spark = local_session()

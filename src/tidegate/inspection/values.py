@@ -76,13 +76,9 @@ class Values:
             return NEEDS_SPARK
         value = evaluate(given)
         if isinstance(value, Decimal) and "/" in text:
-            return value.quantize(Decimal(1).scaleb(-self._scale(names["s"])), ROUND_HALF_UP)
+            types = " ".join(self.schema.get(name, "") for name in names.values())
+            return value.quantize(Decimal(1).scaleb(-_scale(types)), ROUND_HALF_UP)
         return value
-
-    def _scale(self, column: str) -> int:
-        """The digits after the point of the mean of a decimal column."""
-        found = re.fullmatch(r"decimal\(\d+,(\d+)\)", self.schema.get(column, ""))
-        return int(found[1]) + 4 if found else 6
 
 
 # --- Merges.
@@ -178,6 +174,12 @@ MERGES: dict[str, Merge] = {
 # --- Evaluations.
 
 
+def _scale(types: str) -> int:
+    """The digits after the point of a mean of decimals, by the types of its columns."""
+    found = re.search(r"decimal\(\d+,(\d+)\)", types)
+    return int(found[1]) + 4 if found else 6
+
+
 def _mean(given: Mapping[str, Any]) -> Any:  # noqa: ANN401
     total, count = given["s"], given["n"]
     return None if total is None or not count else total / count
@@ -188,6 +190,16 @@ def _halves(given: Mapping[str, Any]) -> int | None:
         return None
     total = (given["u"] << 32) + given["l"]
     return int(total) if -(2**63) <= total < 2**63 else None
+
+
+def _sum_of_set(given: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    values = given["v"] or []
+    return sum(values[1:], values[0]) if values else None
+
+
+def _mean_of_set(given: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    values = given["v"] or []
+    return sum(values[1:], values[0]) / len(values) if values else None
 
 
 def _in_order(given: Mapping[str, Any]) -> list[Any]:
@@ -228,6 +240,8 @@ EVALUATIONS: dict[str, Evaluate] = {
     "{s} / nullif({n}, 0)": _mean,
     forms.OF_HALVES: _halves,
     "CAST(size({v}) AS BIGINT)": lambda given: len(given["v"]),
+    f"{forms.SET_SUM}.s": _sum_of_set,
+    f"{forms.SET_SUM}.s / nullif({forms.SET_SUM}.n, 0)": _mean_of_set,
     forms.LIST.evaluate: _in_order,
     forms.MODE.evaluate: _most_frequent,
     forms.percentile("0.5D").evaluate: _median,

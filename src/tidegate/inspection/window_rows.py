@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from tidegate.inspection.checkpoint import Checkpoint
@@ -30,7 +31,7 @@ def window_rows(
     Args:
         checkpoint: the checkpoint.
         windows: open windows of it.
-        evaluate: evaluates all values, if one needs Spark; by default it stays ``NEEDS_SPARK``.
+        evaluate: evaluates values that need Spark; by default they stay ``NEEDS_SPARK``.
 
     Raises:
         StateError: a file is damaged.
@@ -53,8 +54,11 @@ def _groups(
     groups = [(window, rows) for window in windows for rows in window.groups.values()]
     partials = [utc_rows(rows, schema) for _, rows in groups]
     values = [Values(plan, schema).of(rows) for rows in partials]
-    if evaluate is not None and any(NEEDS_SPARK in each.values() for each in values):
-        values = evaluate(partials, plan, schema)
+    lacking = [call for call in plan.values if any(each[call] is NEEDS_SPARK for each in values)]
+    if evaluate is not None and lacking:
+        needed = replace(plan, values={call: plan.values[call] for call in lacking})
+        found = evaluate(partials, needed, schema)
+        values = [mine | theirs for mine, theirs in zip(values, found, strict=True)]
     return [
         {"window": interval(window), "key": _keys(plan, rows[0]), "values": of_group}
         for (window, _), rows, of_group in zip(groups, partials, values, strict=True)
