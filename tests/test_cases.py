@@ -14,14 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.errors import PySparkException
 
 from interpreted import interpreting
 from oracle.adapter import OracleEngine
 from side_by_side import Results, side_by_side
 from tidegate.cases import CUTS, Case, CaseResult, read_cases, run_case
 from tidegate.cases.spark import SparkRuns, plan_only
-from waiting import WAITING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,7 +30,6 @@ CASES = [case for cases in FILES.values() for case in cases]
 REFUSED = [case for case in CASES if case.error is not None]
 # The oracle reads one dialect and knows no forms of other engines.
 ORACLE_CASES = [case for case in CASES if case not in FILES["foreign"]]
-WAIT = [case for case in CASES if case.name in WAITING]
 
 # The oracle runs every cut of rows into batches; on Spark one more cut is enough.
 SPARK_CUTS = {name: CUTS[name] for name in ("all rows in one batch",)}
@@ -76,11 +73,11 @@ class SparkRun:
 
 def spark_runs(cases: list[Case]) -> list[SparkRun]:
     """Every case of a file in every way; the ways are dealt out in turn, in an order by chance."""
-    run_today = [case for case in cases if case.error is None and case.name not in WAITING]
-    by_chance = sorted(run_today, key=lambda case: sha256(case.name.encode()).digest())
+    accepted = [case for case in cases if case.error is None]
+    by_chance = sorted(accepted, key=lambda case: sha256(case.name.encode()).digest())
     return [
         SparkRun(case=case, way=way, dealt=way == WAYS[by_chance.index(case) % len(WAYS)])
-        for case in run_today
+        for case in accepted
         for way in WAYS
     ]
 
@@ -125,27 +122,6 @@ def test_spark_gives_the_answers(run: SparkRun, results: Results[SparkRun, CaseR
 @pytest.mark.parametrize("case", REFUSED, ids=title)
 def test_a_statement_is_refused_without_spark(case: Case) -> None:
     check(run_case(case, plan_only))
-
-
-@pytest.mark.parametrize("case", WAIT, ids=title)
-def test_a_waiting_case_fails_for_the_reason_that_the_list_gives(
-    case: Case, spark: SparkSession
-) -> None:
-    failure = failure_of(case, spark)
-    assert failure, f"{case.name} passes: take it off the list in tests/waiting.py"
-    assert WAITING[case.name] in failure
-
-
-def failure_of(case: Case, spark: SparkSession) -> str:
-    """Return how a case fails on Spark, even if Spark itself stops it."""
-    try:
-        return run_case(case, SparkRuns(spark=spark).factory(), {}).text()
-    except PySparkException as error:
-        return str(error)
-
-
-def test_no_waiting_case_is_unknown() -> None:
-    assert set(WAITING) <= {case.name for case in CASES}
 
 
 def test_case_names_are_unique() -> None:

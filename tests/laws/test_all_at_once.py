@@ -1,7 +1,7 @@
-"""Every setting about time and unused rows at once: the oracle's answers, and no row unaccounted for.
+"""Every setting about time and unused rows at once: the oracle's answers, and no row is lost.
 
-Shards that fall idle, duplicates, quotas, rows that fail, rows without a time, a filter, a restart, a
-flush and a drain, for each kind of window; and lateness by the record with all that it goes with.
+Shards that fall idle, duplicates, quotas, rows that fail, rows without a time, a filter, a restart,
+a flush and a drain, for each kind of window; and lateness by the record with all that it goes with.
 """
 
 from __future__ import annotations

@@ -47,7 +47,6 @@ from tidegate.plan.logical import LogicalPlan
 from tidegate.plan.physical import PhysicalPlan
 from tidegate.plan.settings import Settings, TimeMode
 from tidegate.plan.side_output import KINDS, Route
-from tidegate.planner.rules import runnable
 from tidegate.planner.warnings import warnings
 from tidegate.spark.files import is_local_by_default
 from tidegate.spark.isolation import Mirror, in_session, most_tasks
@@ -381,9 +380,6 @@ class Query:
         frames: Mapping[str, DataFrame],
         **options: Any,  # noqa: ANN401 - options of ``prepare``, passed on
     ) -> DataFrame:
-        reason = runnable(self.physical)
-        if reason is not None:
-            raise ExecutionError(reason)
         used = self._needed(frames)
         with self._refusing(used):
             return prepare(self.physical, used, **options)

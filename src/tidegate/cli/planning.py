@@ -25,7 +25,6 @@ from tidegate.plan.settings import Settings
 from tidegate.plan.statement import Relation
 from tidegate.plan.unions import difference
 from tidegate.planner.reinject import Refused, refused_route
-from tidegate.planner.rules import runnable
 from tidegate.planner.warnings import warnings
 
 _SETTING = re.compile(r"(?:.*: )?(?:(\w+) = |The setting (\w+) is)")
@@ -213,13 +212,9 @@ def unready(plans: Iterable[Planned], file: Path | None) -> Iterator[TidegateErr
 
 def unrunnable(planned: Planned, config: PipelineConfig | None) -> TidegateError | None:
     """Return why a plan cannot be run, None if it can; ``config`` has its place."""
-    reason = runnable(planned.compiled.physical)
-    if reason is None:
-        if config is None:
-            return None
-        return _append_only(planned, config) or _not_reinjectable(planned, config)
-    refused = ConfigError(f"{reason.rstrip('.')}\n\nLeave it out.")
-    return refused if config is None else in_file(refused, config, config.transforms[planned.name])
+    if config is None:
+        return None
+    return _append_only(planned, config) or _not_reinjectable(planned, config)
 
 
 def _not_reinjectable(planned: Planned, config: PipelineConfig) -> TidegateError | None:

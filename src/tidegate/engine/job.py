@@ -127,7 +127,7 @@ def make_job(plan: PhysicalPlan, rows: DataFrame, outlets: Outlets, partitions: 
     """Return the job of a plan.
 
     Args:
-        plan: a plan that ``runnable`` accepts.
+        plan: the plan.
         rows: prepared rows, of which only the types are used.
         outlets: where results and side output go.
         partitions: the maximum number of tasks of a shuffle.
@@ -160,7 +160,7 @@ def make_operator(plan: PhysicalPlan, empty: DataFrame) -> Operator:
     """Return the operator of the plan's window.
 
     Args:
-        plan: a plan that ``runnable`` accepts.
+        plan: the plan.
         empty: a static frame with the prepared columns and no rows.
     """
     window = plan.close.window

@@ -26,7 +26,6 @@ from tidegate.plan.logical import LogicalPlan
 from tidegate.plan.physical import PhysicalPlan
 from tidegate.plan.settings import Settings
 from tidegate.plan.stages import IngestPartials
-from tidegate.planner.rules import runnable
 from tidegate.time import format_duration
 
 # Lines are wrapped at WIDTH, but never to less than NARROWEST, however deep the tree is.
@@ -79,7 +78,6 @@ def explain_json(logical: LogicalPlan, physical: PhysicalPlan) -> dict[str, Json
             "emit_on_close": spec.emit_on_close,
         },
         "path": {"kind": path, "reason": reason},
-        "not_yet_run": runnable(physical),
         "row_errors": error_json(logical.query.statement, physical),
         "side_output": side_output_json(physical),
         "settings": dict(_settings(physical.settings)),
@@ -104,9 +102,6 @@ def _summary(physical: PhysicalPlan) -> Iterator[tuple[str, str]]:
     settings = [f"{name} = {json.dumps(value)}" for name, value in _settings(physical.settings)]
     if settings:
         yield "settings", ", ".join(settings)
-    not_yet = runnable(physical)
-    if not_yet is not None:
-        yield "not yet run", not_yet
 
 
 _PATHS = {"streaming": "streaming aggregation", "rows": "rows kept to the close"}

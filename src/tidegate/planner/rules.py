@@ -1,6 +1,6 @@
 """The rules of the planner: functions from a physical plan to the plan that replaces it.
 
-``RULES`` lists them in order of application; ``runnable`` says what the engine does not do yet.
+``RULES`` lists them in order of application.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TypeAlias
 from tidegate.names import in_backticks
 from tidegate.plan.aggregates.planned import has_merge, plan_accumulator
 from tidegate.plan.physical import PhysicalPlan
-from tidegate.plan.settings import RowPath, Settings
+from tidegate.plan.settings import RowPath
 from tidegate.plan.stages import IngestPartials, IngestRows, keeps_values
 from tidegate.plan.statement import Aggregate
 from tidegate.planner.guards import guard_from_clause, guard_results, guard_rows
@@ -87,27 +87,3 @@ def _why_rows_are_kept(rows: IngestRows, plan: PhysicalPlan) -> str | None:
 
 def _called(aggregate: Aggregate) -> str:
     return f"{aggregate.function}(DISTINCT)" if aggregate.distinct else aggregate.function
-
-
-def runnable(plan: PhysicalPlan) -> str | None:
-    """Return None if the engine can run this plan, else a sentence that says why it cannot."""
-    for check in NOT_YET_RUN:
-        subject = check(plan)
-        if subject is not None:
-            return f"{subject} planned and not yet run."
-    return None
-
-
-# The settings that the engine does not implement yet.
-SETTINGS_NOT_YET_RUN: tuple[tuple[str, Callable[[Settings], object]], ...] = ()
-
-
-def _setting(plan: PhysicalPlan) -> str | None:
-    for name, value in SETTINGS_NOT_YET_RUN:
-        if value(plan.settings) is not None:
-            return f"The setting {name} is"
-    return None
-
-
-# Each returns the subject of the sentence, or None.
-NOT_YET_RUN: tuple[Callable[[PhysicalPlan], str | None], ...] = (_setting,)
