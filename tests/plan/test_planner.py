@@ -19,7 +19,7 @@ from tidegate.plan.logical import (
 from tidegate.plan.physical import PhysicalPlan
 from tidegate.plan.settings import Lateness, RowPath, Settings, TimeMode
 from tidegate.plan.stages import IngestPartials, IngestRows
-from tidegate.plan.statement import BoundQuery, EarlyClause, OrderItem, Relation
+from tidegate.plan.statement import BoundQuery, EarlyClause, OrderItem
 from tidegate.plan.windows import (
     Count,
     Cumulate,
@@ -31,7 +31,6 @@ from tidegate.plan.windows import (
     Window,
 )
 from tidegate.planner.planner import check_windows, plan_logical, plan_physical
-from tidegate.planner.rules import runnable
 from tidegate.time import TimeUnit
 
 from .queries import TEN_SECONDS, aggregate, clicks, expression, query
@@ -215,38 +214,6 @@ def test_a_plan_says_why_it_stores_rows(bound: BoundQuery, settings: Settings, r
     ingest = physical(bound, settings).ingest
     assert isinstance(ingest, IngestRows)
     assert ingest.reason == reason
-
-
-@pytest.mark.parametrize("window", WINDOWS[:3], ids=lambda window: type(window).__name__)
-def test_time_windows_over_aggregates_run_today(window: Window) -> None:
-    assert runnable(physical(query(window=window))) is None
-
-
-def test_joins_and_with_clauses_run_today() -> None:
-    joined = replace(
-        query(relation="clicks JOIN users USING (user)", ctes="WITH c AS (SELECT 1)"),
-        tables=(Relation(name="users", columns=None, streaming=False),),
-    )
-    assert runnable(physical(joined)) is None
-
-
-@pytest.mark.parametrize("window", WINDOWS, ids=lambda window: type(window).__name__)
-def test_every_window_kind_runs(window: Window) -> None:
-    assert runnable(physical(query(window=window), BY_TS)) is None
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        Settings(time=TimeMode.PROCESSING),
-        replace(BY_TS, streaming_aggregation=RowPath.OFF),
-        replace(BY_TS, idle_timeout_us=1),
-        replace(BY_TS, shard="user"),
-    ],
-    ids=["processing time", "rows kept whole", "idle timeout", "shards"],
-)
-def test_both_time_modes_and_both_paths_run(settings: Settings) -> None:
-    assert runnable(physical(query(), settings)) is None
 
 
 @pytest.mark.parametrize(
