@@ -51,8 +51,8 @@ def answer(name: str, spark: SparkSession) -> Answers:
     return answers_of_spark(LAWS[name], spark)
 
 
-# The others are for ``make test-all``.
-QUICK = ("groups of hopping windows", "keys with an open session")
+# The others are for ``make test-all``; test_all_at_once has groups of hopping windows and of sessions.
+QUICK = ("groups and rows of cumulating windows",)
 
 
 @pytest.mark.parametrize(
