@@ -51,7 +51,7 @@ def answer(name: str, spark: SparkSession) -> Answers:
     return answers_of_spark(LAWS[name], spark)
 
 
-# The others are for ``make test-all``; test_all_at_once has groups of hopping windows and of sessions.
+# The others are for ``make test-all``; test_all_at_once has those of hopping windows and sessions.
 QUICK = ("groups and rows of cumulating windows",)
 
 

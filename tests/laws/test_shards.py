@@ -48,8 +48,8 @@ LAWS = {
     ),
 }
 LAWS = {name: replace(law, settings=SHARDED, batches=3) for name, law in LAWS.items()}
-# Each kind observes its rows in the same way, and test_all_at_once has shards too; the others run in
-# the whole suite.
+# Each kind observes its rows in the same way, and test_all_at_once has shards too; the others are
+# for the whole suite.
 QUICK = ("sliding",)
 
 
