@@ -51,8 +51,12 @@ def test_two_queries_share_a_table_and_one_that_was_rolled_back_is_refused(spark
     other = Flow(folder=tmp_path / "other")
     other.folder.mkdir()
     other.add(clicks(30, "fay"))
-    other.run(spark, DeltaSink(path=table), drain=True)
-    flow.run(spark, DeltaSink(path=table), drain=True)
+    sink = DeltaSink(path=table)
+    other.run(spark, sink, drain=True)
+    flow.run(spark, sink, drain=True)
+    assert sink._app is None, (
+        "each query has a sink of its own, or one would skip the other's epochs"
+    )
     assert answers(spark, table) == EXPECTED + Counter([("fay", 1, 30)])
 
     jvm = spark._jvm

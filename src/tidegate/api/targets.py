@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
 
+from tidegate.connectors.delta import DeltaSink
 from tidegate.connectors.files import FileSink
 from tidegate.connectors.jdbc import JdbcSink
 from tidegate.connectors.memory import MemorySink
@@ -66,6 +67,9 @@ def checked_targets(
             if is_known:
                 check_owner(open_folder(spark, str(sink.path)), str(sink.path), checkpoint_id)
             same = replace(sink, checkpoint=checkpoint)
+        if same is None and isinstance(sink, (DeltaSink, JdbcSink)):
+            # A sink knows its query, so each query has one of its own.
+            same = replace(sink)
         owned[argument] = sink if same is None else same
     return owned
 
