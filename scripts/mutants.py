@@ -85,7 +85,7 @@ MUTANTS = (
     ),
     Mutant(
         name="a merge of segments drops one",
-        file="engine/step.py",
+        file="engine/merging.py",
         old="operator.merge(io.read(crowd), intent.bound_us)",
         new="operator.merge(io.read(crowd[1:]), intent.bound_us)",
         tests=("tests/laws/test_panes.py",),
