@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from tidegate.engine.rows.duplicates import sort_out
 from tidegate.engine.rows.lateness import SeenBefore
-from tidegate.engine.rows.shards import watch_shards
 from tidegate.engine.windows.operator import Arrival, Ingested
 from tidegate.state.watermark import SINGLE_SHARD, SeenShards, Shard, WatermarkState, advance
 
@@ -55,15 +54,14 @@ def _ingest(
     arrival: Arrival, state: Manifest, job: Job, io: StateIO
 ) -> tuple[Ingested, SeenShards]:
     """Run job 1 over prepared rows; return what it did, and the shards that it saw."""
-    if job.shard_by is None:
+    if job.shards is None:
         ingested = job.operator.ingest(arrival, io)
         event_time_us = ingested.event_time_us
         times = {} if event_time_us is None else {SINGLE_SHARD: event_time_us}
         shards = SeenShards(times=times)
     else:
-        watched, seen = watch_shards(arrival.rows, job.plan, arrival.start)
-        ingested = job.operator.ingest(replace(arrival, rows=watched), io)
-        shards = seen(_known(state, job).keys())
+        known = _known(state, job).keys()
+        ingested, shards = job.shards.ingest(arrival, job.operator, known, io)
     if job.lateness is not None:
         ingested = job.lateness.exact(ingested, arrival, _seen_before(shards, state, job), io)
     return ingested, shards

@@ -15,6 +15,7 @@ from tidegate.engine.rows.finish import Finisher, native_types
 from tidegate.engine.rows.lateness import RecordLateness
 from tidegate.engine.rows.prepare import BatchStart
 from tidegate.engine.rows.quotas import Quotas
+from tidegate.engine.rows.shards import ShardWatch
 from tidegate.engine.side_output.delivery import Deliveries
 from tidegate.engine.windows.operator import Arrival, Operator
 from tidegate.engine.windows.ordered.count_window import CountScan
@@ -107,6 +108,7 @@ class Job:
         original: the type of original rows in side output; STRING if it has none.
         shard_by: the expression of the shards, with its type; None if the stream is one shard.
         duplicates: what finds duplicates; None without ``dedup_key``.
+        shards: observes the shards of batches; None without shards.
         lateness: judges rows by the watermark at their place; None: by the one before their batch.
         quotas: what checks quotas; None without one that this query can exceed.
     """
@@ -118,6 +120,7 @@ class Job:
     partitions: int
     original: DataType
     shard_by: str | None = None
+    shards: ShardWatch | None = None
     duplicates: Duplicates | None = None
     lateness: RecordLateness | None = None
     quotas: Quotas | None = None
@@ -150,6 +153,7 @@ def make_job(plan: PhysicalPlan, rows: DataFrame, outlets: Outlets, partitions: 
         partitions=partitions,
         original=rows.schema[ROW].dataType if ROW in rows.columns else StringType(),
         shard_by=shard and f"{shard.strip()}: {rows.schema[SHARD].dataType.simpleString()}",
+        shards=None if shard is None else ShardWatch(plan, has_partials=operator.merges_rows),
         duplicates=duplicates_of(plan, empty),
         lateness=RecordLateness(plan=plan, operator=operator) if by_record else None,
         quotas=quotas_of(plan, operator, empty),

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tidegate.engine.faults import fault_point
 from tidegate.engine.rows.prepare import EVICTED_FATES, UNTIMED, BatchStart, Fate
-from tidegate.engine.windows.operator import Ingested
+from tidegate.engine.rows.shards import shards_of_partials
+from tidegate.engine.windows.operator import Ingested, ToldShards
 from tidegate.engine.windows.state_rows import KEPT
 from tidegate.metrics.report import Counts
 from tidegate.plan.columns import (
     FALLBACKS,
     FATE,
     FIRST_PLACE,
+    LEAST_SHARD,
     PANE,
     ROWS,
     SEEN_TIME,
@@ -68,6 +70,9 @@ def take_in(placed: DataFrame, intake: Intake, start: BatchStart, io: StateIO) -
     expressions = _numbers(intake, start, places)
     if FALLBACKS in placed.columns:
         expressions["fallbacks"] = f"sum(IF({_kept_sql(intake)}, {FALLBACKS}, 0))"
+    tells_shards = LEAST_SHARD in placed.columns
+    if tells_shards:
+        expressions |= shards_of_partials(f"{FATE} NOT IN ({_list(UNTIMED)})")
     watched, numbers = observed(placed, expressions)
     kept = intake.shape.kept(watched)
     # Grouped rows were shuffled, so there are as many files as tasks were set.
@@ -80,6 +85,7 @@ def take_in(placed: DataFrame, intake: Intake, start: BatchStart, io: StateIO) -
         counts=_counts(seen),
         event_time_us=seen["time"],
         elsewhere=tuple(seen["others"]) if has_places else (),
+        shards=ToldShards(sketch=seen["shards"], mixed=seen["mixed"]) if tells_shards else None,
     )
     if not seen["groups"]:
         return ingested

@@ -53,6 +53,7 @@ from tidegate.plan.columns import (
     REINJECTED,
     ROW,
     SHARD,
+    SHARD_HASH,
     TIME,
     WHEN,
 )
@@ -181,6 +182,7 @@ class BatchStart:
         has_parts: whether the rows have ``_part`` and ``_is_late``, which then decides.
         tells_places: whether job 1 tells at which places of the batch the rows of a partial are.
         has_evictions: whether a quota evicts some rows; all of them then have ``_evicted``.
+        tells_shards: whether partials tell the shards of their rows.
     """
 
     epoch: int
@@ -191,6 +193,7 @@ class BatchStart:
     marks_behind: bool = False
     has_parts: bool = False
     tells_places: bool = False
+    tells_shards: bool = False
 
     def bound_sql(self) -> str | None:
         """The end up to which windows had closed for a row, NULL or None: none had."""
@@ -272,6 +275,7 @@ def classify_sql(
         f"CASE WHEN {placed} THEN {grid.pane_sql(TIME)} END AS {PANE}",
         *(f"CASE WHEN {accumulated} THEN {k.name} END AS {k.name}" for k in aggregation.keys),
         *(argument.name for argument in aggregation.arguments),
+        *([f"xxhash64({SHARD}) AS {SHARD_HASH}"] if start.tells_shards else []),
     ]
     if start.has_parts:
         columns.append(f"CASE WHEN {accumulated} THEN {PART} END AS {PART}")

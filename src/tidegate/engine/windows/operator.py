@@ -37,6 +37,19 @@ class Arrival:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ToldShards:
+    """The shards of a batch as its partials tell them.
+
+    Attributes:
+        sketch: those of partials of one shard, see ``engine/rows/shards.py``.
+        mixed: how many partials are of several shards.
+    """
+
+    sketch: bytes | None
+    mixed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ingested:
     """The outcome of job 1 of a batch.
 
@@ -50,6 +63,7 @@ class Ingested:
         elsewhere: the pane and the places of rows that are in no segment, where rows are watched.
         some_behind: whether rows are marked as behind, see ``engine/rows/lateness.py``, or are
             known to be.
+        shards: what partials tell of the shards of their rows, where they do.
         verdicts: what became of the sessions of keys with rows that are behind.
         any_behind: returns whether a row came after one that closed a window of it; None where the
             places of rows are not known.
@@ -64,6 +78,7 @@ class Ingested:
     any_behind: Callable[[], bool] | None = None
     some_behind: bool = False
     verdicts: Segment | None = None
+    shards: ToldShards | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

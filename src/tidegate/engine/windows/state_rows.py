@@ -26,13 +26,16 @@ from tidegate.plan.columns import (
     FALLBACKS,
     FATE,
     FIRST_PLACE,
+    GREATEST_SHARD,
     LAST_PLACE,
+    LEAST_SHARD,
     ORDER,
     OWN_TIME,
     PANE,
     PLACE,
     ROWS,
     SEEN_TIME,
+    SHARD_HASH,
     SPLIT_PLACE,
     START,
     TIME,
@@ -59,11 +62,15 @@ def row_numbers(plan: PhysicalPlan) -> dict[str, str]:
     )
 
 
-def group_numbers(plan: PhysicalPlan) -> dict[str, str]:
+def group_numbers(plan: PhysicalPlan, start: BatchStart) -> dict[str, str]:
     """``row_numbers`` for a group of rows: name to aggregate."""
     numbers = row_numbers(plan)
-    sums = {FALLBACKS: f"sum({numbers[FALLBACKS]})"} if FALLBACKS in numbers else {}
-    return {ROWS: "count(1)", SEEN_TIME: f"max({numbers[SEEN_TIME]})"} | sums
+    groups = {ROWS: "count(1)", SEEN_TIME: f"max({numbers[SEEN_TIME]})"}
+    if FALLBACKS in numbers:
+        groups[FALLBACKS] = f"sum({numbers[FALLBACKS]})"
+    if start.tells_shards:
+        groups |= {LEAST_SHARD: f"min({SHARD_HASH})", GREATEST_SHARD: f"max({SHARD_HASH})"}
+    return groups
 
 
 class Shape(Protocol):
@@ -131,7 +138,7 @@ class Partials:
         classified = classify_sql(judged, plan, grid, start, self.aggregation)
         group = [FATE, PANE, *self.keys]
         updates = {column.name: column.update for column in self.aggregation.partial_columns}
-        updates |= group_numbers(plan)
+        updates |= group_numbers(plan, start)
         if self.keeps_after and start.marks_behind:
             group.append(AFTER)
         elif self.keeps_after:

@@ -91,7 +91,7 @@ class SpanPartials:
         updates |= {
             FIRST: f"min({TIME})",
             LAST_TIME: f"max({TIME})",
-            **group_numbers(plan),
+            **group_numbers(plan, start),
         }
         judged = _judged_sql(rows.columns, plan, start)
         classified = classify_sql(judged, plan, buckets(self.gap_us), start, self.aggregation)
