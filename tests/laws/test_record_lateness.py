@@ -91,7 +91,7 @@ LAWS = {
 
 
 # What ``make test`` runs: one law for each way in which a kind finds out which windows take a row.
-QUICK = ("tumbling", "hopping", "session", "sliding, a group for each window", "state")
+QUICK = ("tumbling", "hopping", "session", "sliding, a group for each window")
 
 
 @pytest.fixture(scope="module")

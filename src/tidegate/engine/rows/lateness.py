@@ -4,14 +4,16 @@
     W before it      -    10   31   31        the row at 12 is late: [10, 20) had closed
 
 A row is *behind* if a window of it had closed when it came: by the greatest event time of its shard
-up to the row before it, or by the watermark before the batch. In most batches no row is behind that
-the watermark before the batch would not tell, and what job 1 has observed says so: no row of the
-batch is in a window that the batch closes. Else a job finds the rows that are behind. Only if there
-are some, job 1 is run again, over rows that are marked with ``_behind``: the watermark less the
-allowed lateness when they came; NULL for all others.
+up to the row before it, or by the watermark before the batch. Most batches have no such row, and
+job 1 runs as if all rows were judged by the watermark before the batch. Then, until it is certain:
 
-To find them, the rows of a shard are cut into chunks, in order of arrival. A chunk whose least time
-is not behind the greatest time up to its end has none; of the others the rows are looked at.
+1. what it has observed: the batch closes no window that a row of it is in;
+2. for partials of panes, the places that it has written beside them (``panes/places.py``);
+3. for others, a job that cuts the rows of a shard into chunks, in order of arrival. A chunk whose
+   least time is not behind the greatest time up to its end has no row that is behind.
+
+If there are such rows, a job writes their places, and job 1 is run again over rows that are marked
+with ``_behind``: the watermark less the allowed lateness when they came; NULL for all others.
 """
 
 from __future__ import annotations
