@@ -261,4 +261,25 @@ MUTANTS = (
         new=("            if False:\n"),
         tests=("tests/crash/test_writers.py",),
     ),
+    Mutant(
+        name="lateness by record: a row is judged by its own time, too",
+        file="engine/rows/lateness.py",
+        old='ORDER BY {PLACE} "\n            "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"',
+        new='ORDER BY {PLACE} "\n            "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"',
+        tests=("tests/laws/test_record_lateness.py",),
+    ),
+    Mutant(
+        name="lateness by record: a hopping row counts in windows that had closed when it came",
+        file="engine/windows/panes/operator.py",
+        old='first = f"greatest({first}, {AFTER} + {self.grid.stride_us}L)"',
+        new='first = f"greatest({first}, {first})"',
+        tests=("tests/laws/test_record_lateness.py",),
+    ),
+    Mutant(
+        name="lateness by record: a row joins a session that has ended",
+        file="engine/windows/sessions/record.py",
+        old='opened = f"filter(acc.live, s -> x.b IS NULL OR s.l + {gap} >= x.b)"',
+        new='opened = "acc.live"',
+        tests=("tests/laws/test_record_lateness.py",),
+    ),
 )

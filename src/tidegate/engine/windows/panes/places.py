@@ -19,10 +19,10 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pyspark.sql import functions
 from pyspark.sql.types import LongType, StructField, StructType
 
 from tidegate.plan.columns import FIRST_PLACE, LAST_PLACE, PANE, SPLIT_PLACE
-from tidegate.spark.statements import over
 from tidegate.time import floor_to
 
 if TYPE_CHECKING:
@@ -50,12 +50,17 @@ def any_behind(ingested: Ingested, grid: PaneGrid, slack_us: int, io: StateIO) -
         slack_us: how much later than the end of a window a row is that closes it.
         io: the state.
     """
-    io.tasks.set(1)
-    panes = over(
-        io.store.read_segments(ingested.segments, _SCHEMA),
-        f"SELECT {PANE}, min({FIRST_PLACE}) AS {FIRST_PLACE}, max({LAST_PLACE}) AS {LAST_PLACE}, "
-        f"min({SPLIT_PLACE}) AS {SPLIT_PLACE} FROM {{frame}} GROUP BY {PANE}",
-    ).collect()
+    # In one task nothing is shuffled, and they are few columns.
+    partials = io.store.read_segments(ingested.segments, _SCHEMA).coalesce(1)
+    panes = (
+        partials.groupBy(PANE)
+        .agg(
+            functions.min(FIRST_PLACE).alias(FIRST_PLACE),
+            functions.max(LAST_PLACE).alias(LAST_PLACE),
+            functions.min(SPLIT_PLACE).alias(SPLIT_PLACE),
+        )
+        .collect()
+    )
     return came_behind(panes, ingested.elsewhere, grid, slack_us)
 
 
