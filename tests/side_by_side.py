@@ -15,7 +15,7 @@ change anything else that the calls of other tests see.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -23,11 +23,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import pytest
 
 if TYPE_CHECKING:
+    from _pytest.mark import ParameterSet
     from pyspark.sql import SparkSession
 
 THREADS = 3
 
 Key = TypeVar("Key")
+Name = TypeVar("Name")
 Result = TypeVar("Result")
 
 
@@ -39,6 +41,11 @@ class Results(Generic[Key, Result]):
 
     def __getitem__(self, key: Key) -> Result:
         return self._futures[key].result()
+
+
+def dealt(names: Iterable[Name], quick: Collection[Name]) -> list[ParameterSet]:
+    """Return the parameters of a table; those that are not ``quick`` run with ``make test-all``."""
+    return [pytest.param(name, marks=() if name in quick else pytest.mark.whole) for name in names]
 
 
 def selected(request: pytest.FixtureRequest, parameter: str) -> list[Any]:

@@ -127,7 +127,7 @@ format = "console"
             'format = "json"\npath = "in"',
             'format = "text"\npath = "in"',
             'reinject_to = "clicks": rows cannot go back to format text',
-            "They can go back to a folder of csv, json, parquet and orc; or name a sink.",
+            "They can go back to a folder of csv, json, parquet and orc, or to kafka; or name a",
         ),
     ],
 )

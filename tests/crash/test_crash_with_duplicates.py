@@ -46,7 +46,7 @@ def test_keys_are_kept_until_they_are_forgotten(case: Case) -> None:
 
 
 # Elsewhere a crash is no other than without keys, whose tests crash there.
-QUICK = ("before_segment", "after_results")
+QUICK = ("after_results",)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tidegate
+from side_by_side import dealt
 from tidegate.cases.stepper import CaseStepper
 from tidegate.connectors.sinks import MemorySink
 from tidegate.spark.isolation import PARTITIONS, PINNED, Mirror, most_tasks, starting
@@ -91,7 +92,7 @@ def settings_of(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[No
                 spark.conf.set(name, value)
 
 
-@pytest.mark.parametrize("kind", WINDOWS)
+@pytest.mark.parametrize("kind", dealt(WINDOWS, ("tumbling", "session", "sliding", "count")))
 def test_no_setting_of_the_users_session_changes_an_answer(
     kind: str, spark: SparkSession, tmp_path: Path
 ) -> None:

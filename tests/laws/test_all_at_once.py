@@ -63,7 +63,7 @@ LAWS = {
         for name in ("tumbling", "hopping with gaps", "state", "count")
     },
 }
-QUICK = ("hopping", "session", "state by record")
+QUICK = ("hopping", "state by record")
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import tidegate
+from side_by_side import dealt
 from tidegate.connectors.sinks import MemorySink
 from tidegate.engine.job import Outlets
 from tidegate.engine.stepper import Stepper
@@ -106,7 +107,9 @@ def _killed(*_: object) -> None:
     raise _Killed
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", dealt(KINDS, ("hopping", "session", "sliding with groups", "count"))
+)
 def test_no_two_windows_share_an_id_and_a_replay_gives_the_same_ones(
     kind: str, interpreted: SparkSession, tmp_path: Path
 ) -> None:

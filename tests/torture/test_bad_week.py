@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-# Partials that are carried on, and rows in their order; the others run with ``make test-all``.
-QUICK = ("session", "state")
+# Partials that are carried on; the others run with ``make test-all``.
+QUICK = ("session",)
 
 
 @pytest.mark.parametrize(
