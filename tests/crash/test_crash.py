@@ -84,7 +84,7 @@ def killed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 # Bad weeks raise at all points; a process is killed at the others with ``make test-all``.
-QUICK = ("after_segment", "after_results", "after_manifest")
+QUICK = ("after_segment", "after_results")
 
 
 @pytest.mark.parametrize(

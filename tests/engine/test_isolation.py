@@ -92,7 +92,7 @@ def settings_of(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[No
                 spark.conf.set(name, value)
 
 
-@pytest.mark.parametrize("kind", dealt(WINDOWS, ("tumbling", "session", "sliding", "count")))
+@pytest.mark.parametrize("kind", dealt(WINDOWS, ("tumbling", "session", "sliding")))
 def test_no_setting_of_the_users_session_changes_an_answer(
     kind: str, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -15,7 +15,7 @@ import pytest
 import tidegate as tg
 from interpreted import interpreting
 from oracle.adapter import OracleEngine
-from side_by_side import Results, side_by_side
+from side_by_side import Results, dealt, side_by_side
 from tidegate.cases import Case, CaseEngine
 from tidegate.cases.model import Column, Stream
 from tidegate.cases.spark import SparkRuns
@@ -149,6 +149,8 @@ def script(seed: int, *, jitter: int) -> Script:
 PATHS = [
     (kind, path) for kind in QUERIES for path in ("auto", "off") if (kind, path) != ("rows", "auto")
 ]
+# The others are for ``make test-all``.
+QUICK_PATHS = (("tumbling", "auto"), ("hopping", "auto"), ("cumulate", "off"))
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +174,7 @@ def batches_with_late_rows(kind: str) -> Script:
     return script(seed=len(kind), jitter=16)
 
 
-@pytest.mark.parametrize("run", PATHS, ids=", ".join)
+@pytest.mark.parametrize("run", dealt(PATHS, QUICK_PATHS), ids=", ".join)
 def test_streaming_equals_the_oracle_step_by_step(
     run: tuple[str, str], found: Results[tuple[str, str], Steps]
 ) -> None:
@@ -211,7 +213,7 @@ def finals_of(kind: str, spark: SparkSession) -> Finals:
     return Finals(cuts=of_cuts, table=table)
 
 
-@pytest.mark.parametrize("kind", QUERIES)
+@pytest.mark.parametrize("kind", dealt(QUERIES, ("hopping", "rows")))
 def test_a_table_and_any_cut_give_the_same_final_windows_when_nothing_is_late(
     kind: str, finals: Results[str, Finals]
 ) -> None:

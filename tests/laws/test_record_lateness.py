@@ -90,8 +90,8 @@ LAWS = {
 }
 
 
-# Two ways in which a kind finds out which windows take a row; test_all_at_once has state windows.
-QUICK = ("tumbling", "session")
+# Cases have panes by record, and test_all_at_once has state windows.
+QUICK = ("session",)
 
 
 @pytest.fixture(scope="module")

@@ -107,9 +107,7 @@ def _killed(*_: object) -> None:
     raise _Killed
 
 
-@pytest.mark.parametrize(
-    "kind", dealt(KINDS, ("hopping", "session", "sliding with groups", "count"))
-)
+@pytest.mark.parametrize("kind", dealt(KINDS, ("hopping", "session", "count")))
 def test_no_two_windows_share_an_id_and_a_replay_gives_the_same_ones(
     kind: str, interpreted: SparkSession, tmp_path: Path
 ) -> None:
