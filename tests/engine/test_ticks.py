@@ -143,7 +143,8 @@ def test_a_source_that_is_read_twice_is_one_and_a_half_written_first_offset_is_s
 def test_a_start_that_spark_refuses_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path, "tumblingwindow('ss', 10)")
     with stream.start(EVENT, name="one")[1] as run:
-        until(lambda: (tmp_path / "checkpoint" / "metadata").exists())
+        # Only then has Spark seen that there are no offsets.
+        until(lambda: "Waiting" in run.query.status["message"])
         # As if the query were writing its first offsets.
         (tmp_path / "checkpoint" / "offsets" / ".0.9f.tmp").write_text("v1\n{")
         for name in ("one", "other"):
