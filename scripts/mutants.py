@@ -262,13 +262,6 @@ MUTANTS = (
         tests=("tests/crash/test_writers.py",),
     ),
     Mutant(
-        name="lateness by record: a row is judged by its own time, too",
-        file="engine/rows/lateness.py",
-        old='ORDER BY {PLACE} "\n            "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"',
-        new='ORDER BY {PLACE} "\n            "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"',
-        tests=("tests/laws/test_record_lateness.py",),
-    ),
-    Mutant(
         name="lateness by record: a hopping row counts in windows that had closed when it came",
         file="engine/windows/panes/operator.py",
         old='first = f"greatest({first}, {AFTER} + {self.grid.stride_us}L)"',

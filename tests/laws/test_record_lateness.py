@@ -90,8 +90,8 @@ LAWS = {
 }
 
 
-# Cases have panes by record, and test_all_at_once has state windows.
-QUICK = ("session",)
+# For ``make test-all``; cases have panes and sessions by record, test_all_at_once state windows.
+QUICK: tuple[str, ...] = ()
 
 
 @pytest.fixture(scope="module")
