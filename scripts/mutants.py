@@ -275,4 +275,18 @@ MUTANTS = (
         new='opened = "acc.live"',
         tests=("tests/laws/test_record_lateness.py",),
     ),
+    Mutant(
+        name="the shards of partials are late",
+        file="engine/rows/shards.py",
+        old="{LEAST_SHARD} = {GREATEST_SHARD}, {SEEN_TIME}, NULL)",
+        new="{LEAST_SHARD} = {GREATEST_SHARD}, {SEEN_TIME} + 5000000, NULL)",
+        tests=cases("shard"),
+    ),
+    Mutant(
+        name="partials of several shards tell none",
+        file="engine/rows/shards.py",
+        old="times = None if told.mixed else read_sketch(told.sketch)",
+        new="times = read_sketch(told.sketch)",
+        tests=cases("shard"),
+    ),
 )

@@ -73,7 +73,7 @@ def test_counters_add_up_gauges_are_the_last_ones_and_histograms_have_buckets() 
 
 def test_of_many_shards_those_furthest_behind_are_shown_and_all_are_counted() -> None:
     recorder = Recorder()
-    recorder.record("delays", report(), [(f"s{n}", n * 1_000_000) for n in range(1000)])
+    recorder.record("delays", report(), lambda: [(f"s{n}", n * 1_000_000) for n in range(1000)])
     found = served(recorder)
     shown = [name for name in found if name.startswith("tidegate_shard_event_time_seconds")]
     assert len(shown) == MOST_SHARDS
@@ -90,7 +90,7 @@ def test_every_fate_cause_and_phase_is_one_of_the_report() -> None:
     assert set(FATES) == summed
     assert set(CAUSES) == {each.name for each in fields(Dropped)}
     recorder = Recorder()
-    recorder.record("t", report(phases_ms=dict.fromkeys(PHASES, 1)), [("s", 1)])
+    recorder.record("t", report(phases_ms=dict.fromkeys(PHASES, 1)), lambda: [("s", 1)])
     found = served(recorder)
     for metric in ALL:
         label = metric.label or 'transform="t"'

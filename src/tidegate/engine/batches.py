@@ -152,11 +152,13 @@ class Batches:
         """The name of the query in metrics: its own, else the last part of its checkpoint."""
         return self._launch.name or self._launch.checkpoint.rstrip("/").rpartition("/")[2]
 
-    def _shards(self) -> list[tuple[str, int]]:
+    def _shards(self) -> Callable[[], list[tuple[str, int]]]:
+        """Return what lists the shards, which may be many, if metrics are read."""
         watermark = self.stepper.state.watermark
-        if watermark.by is None:
-            return []
-        return [(str(shard.name), shard.event_time_us) for shard in watermark.shards.values()]
+        shards = () if watermark.by is None else watermark.shards.values()
+        return lambda: [
+            ("NULL" if shard.name is None else shard.name, shard.event_time_us) for shard in shards
+        ]
 
     def _run(self, rows: DataFrame, batch_id: int) -> None:
         try:

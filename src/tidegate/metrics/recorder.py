@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from heapq import nsmallest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tidegate.errors import ConfigError
 from tidegate.metrics.table import BUCKETS, METRICS, SHARD_METRIC, SHARDS_METRIC, Kind, Metric
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 MOST_SHARDS = 100
 
 DEFAULT_HOST = "127.0.0.1"
+
+
+Shards: TypeAlias = "Callable[[], list[tuple[str, int]]]"
 
 
 @dataclass(slots=True)
@@ -39,8 +42,7 @@ class _Values:
 
     numbers: dict[tuple[str, str], float] = field(default_factory=dict)
     histograms: dict[tuple[str, str], _Histogram] = field(default_factory=dict)
-    shards: Mapping[str, float] = field(default_factory=dict)
-    shard_count: int = 0
+    shards: Shards = list
 
 
 class Recorder:
@@ -53,25 +55,21 @@ class Recorder:
         self._transforms: dict[str, _Values] = {}
         self._lock = threading.Lock()
 
-    def record(
-        self, transform: str, report: BatchReport, shards: Iterable[tuple[str, int]] = ()
-    ) -> None:
+    def record(self, transform: str, report: BatchReport, shards: Shards = list) -> None:
         """Add the report of a step.
 
         Args:
             transform: the name of the query.
             report: the report.
-            shards: the name of each shard and its greatest event time, microseconds.
+            shards: returns the name of each shard and its greatest event time, microseconds; called
+                when the metrics are read.
         """
-        known = list(shards)
-        behind = nsmallest(MOST_SHARDS, known, key=lambda shard: shard[1])
         with self._lock:
             values = self._transforms.setdefault(transform, _Values())
             for metric in METRICS:
                 for label, value in _labelled(metric, report):
                     _add(values, metric, label, value)
-            values.shards = {name: time_us / 1_000_000 for name, time_us in behind}
-            values.shard_count = len(known)
+            values.shards = shards
 
     def collect(self) -> Iterator[Family]:
         """Return all metrics, as ``prometheus_client`` asks for them."""
@@ -118,10 +116,10 @@ def _fill(family: Any, metric: Metric, transform: str, values: _Values) -> None:
         return [transform, label] if metric.label else [transform]
 
     if metric is SHARD_METRIC:
-        for name, seconds in values.shards.items():
-            family.add_metric(labels(name), seconds)
+        for name, time_us in nsmallest(MOST_SHARDS, values.shards(), key=lambda shard: shard[1]):
+            family.add_metric(labels(name), time_us / 1_000_000)
     elif metric is SHARDS_METRIC:
-        family.add_metric(labels(""), values.shard_count)
+        family.add_metric(labels(""), len(values.shards()))
     elif metric.kind is Kind.HISTOGRAM:
         for (name, label), histogram in values.histograms.items():
             if name == metric.name:
