@@ -19,6 +19,7 @@ import tidegate
 from tidegate.errors import ExecutionError, StateError, TidegateError
 from tidegate.state import cleaning
 from tidegate.state.files import LocalFiles
+from tidegate.time import from_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -298,6 +299,7 @@ def test_old_files_that_cannot_be_deleted_are_counted(
     monkeypatch.setattr(LocalFiles, "delete", refuse)
     monkeypatch.setattr(cleaning, "KEPT_MANIFESTS", 2)
     reports: list[BatchReport] = []
+    first_us = from_text("2026-01-01T00:00:00Z")
     for _ in range(4):
         stream.add()
     with stream.start(Sink(), once=True, on_batch=reports.append) as run:
@@ -305,6 +307,9 @@ def test_old_files_that_cannot_be_deleted_are_counted(
     counts = [report.clean_up_failures for report in reports]
     assert (counts[:2], counts[2] > 0) == ([0, 0], True)
     assert run.status["clean_up_failures"] == sum(counts)
+    assert run.reports == tuple(reports)
+    assert [each.event_time_us for each in reports] == [first_us + 10_000_000 * i for i in range(4)]
+    assert "4 batches read 8 rows" in run.plot().text
 
 
 def test_random_calls_at_random_moments_from_random_threads_do_what_is_documented(
@@ -339,7 +344,10 @@ def test_random_calls_at_random_moments_from_random_threads_do_what_is_documente
             run.drain,
             lambda run=run: run.await_termination(0.05),
         ]
-        quiet = [lambda run=run: run.status, lambda run=run: (run.watermark, run.open_windows)]
+        quiet = [
+            lambda run=run: (run.status, run._repr_html_()),
+            lambda run=run: (run.watermark, run.open_windows, run.plot()),
+        ]
         calls = [(chance.choice(loud), False) for _ in range(5)]
         calls += [(chance.choice(quiet), True) for _ in range(5)]
         chance.shuffle(calls)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -40,7 +40,8 @@ from tidegate.engine.job import Job, Outlet, Outlets, make_job
 from tidegate.engine.rows.prepare import are_conditions, prepare
 from tidegate.engine.stream import Run
 from tidegate.errors import ConfigError, ExecutionError, QueryError, Span
-from tidegate.explain.render import explain_json, explain_text
+from tidegate.explain.display import Explanation, query_html
+from tidegate.explain.render import explain_json
 from tidegate.paths import StrPath
 from tidegate.plan.columns import ROW
 from tidegate.plan.logical import LogicalPlan
@@ -130,10 +131,21 @@ class Query:
         return self.compiled.physical
 
     def explain(self, form: Literal["text", "json"] = "text") -> Any:  # noqa: ANN401 - text or a dict
-        """Return both plans, as text or as a dict for JSON."""
+        """Return both plans, as text (in a notebook, as HTML) or as a dict for JSON."""
         arguments.one_of(form, "form", ("text", "json"))
-        make = explain_json if form == "json" else explain_text
-        return make(self.logical, self.physical)
+        if form == "json":
+            return explain_json(self.logical, self.physical)
+        return Explanation.of(self.logical, self.physical)
+
+    def _repr_html_(self) -> str:
+        return query_html(self.logical, self.physical, self._known_columns())
+
+    def _known_columns(self) -> list[tuple[str, str | None]]:
+        """The columns of the results; their types, too, if that needs no Spark to be started."""
+        if (self._given_spark or self.given.session()) is not None:
+            with suppress(Exception):  # a notebook shows what is known, whatever Spark says
+                return [(field.name, field.dataType.simpleString()) for field in self.schema]
+        return [(item.name, None) for item in self.physical.finish.items]
 
     def check_types(self, frames: Mapping[str, DataFrame] | None = None) -> None:
         """Check the types of every expression with Spark's analyzer; nothing runs.

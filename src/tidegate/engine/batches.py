@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -33,6 +34,9 @@ OnBatch: TypeAlias = "Callable[[BatchReport], object]"
 _LOG = logging.getLogger("tidegate")
 
 _HOLD_SECONDS = 10
+
+# How many reports a run keeps; one takes about a kilobyte.
+MOST_REPORTS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +65,7 @@ class Batches:
         gate: admits them until the query is asked to end.
         stepper: runs the steps.
         failure: what the last batch raised.
+        reports: the reports of the newest steps, at most ``MOST_REPORTS``.
         failed_watches: how often ``on_batch`` failed.
         clock_leaps: how often the machine's clock has leapt.
         clean_up_failures: how many calls that clean up the checkpoint have failed.
@@ -77,6 +82,7 @@ class Batches:
     def __init__(self, job: Job, launch: Launch, spark: SparkSession) -> None:
         self.gate = Gate()
         self.failure: BaseException | None = None
+        self.reports: deque[BatchReport] = deque(maxlen=MOST_REPORTS)
         self.failed_watches = 0
         self.clock_leaps = 0
         self.clean_up_failures = 0
@@ -126,10 +132,11 @@ class Batches:
 
     def report(self, report: BatchReport) -> None:
         """Call ``on_batch`` with the report of a step; if it fails, the query goes on."""
+        self.reports.append(report)
         self.clock_leaps += report.clock_leaps
         self.clean_up_failures += report.clean_up_failures
         with suppress(Exception):  # what only watches never stops the query
-            RECORDER.record(self._name, report, self._shards())
+            RECORDER.record(self.name, report, self._shards())
         if self._launch.on_batch is None:
             return
         try:
@@ -148,8 +155,8 @@ class Batches:
                     )
 
     @property
-    def _name(self) -> str:
-        """The name of the query in metrics: its own, else the last part of its checkpoint."""
+    def name(self) -> str:
+        """The query's name in metrics and drawings: its own, else the end of its checkpoint."""
         return self._launch.name or self._launch.checkpoint.rstrip("/").rpartition("/")[2]
 
     def _shards(self) -> Callable[[], list[tuple[str, int]]]:

@@ -51,6 +51,9 @@ def report_of(after: Manifest, counts: Counts, job: Job, stopwatch: Stopwatch) -
         epoch=after.epoch,
         clock_us=after.clock_us,
         watermark_us=after.watermark.watermark_us,
+        event_time_us=max(
+            (shard.event_time_us for shard in after.watermark.shards.values()), default=None
+        ),
         open_windows=job.operator.open_windows(after),
         state_rows=sum(segment.rows for segment in segments),
         state_bytes=sum(segment.bytes for segment in after.segments),

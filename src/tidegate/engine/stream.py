@@ -21,6 +21,7 @@ from tidegate.engine.failures import (
 )
 from tidegate.engine.start import JVM_ERRORS, Kind, Starter, is_active
 from tidegate.errors import ConfigError, ExecutionError, TidegateError
+from tidegate.notebook.progress import draw_run, status_html
 from tidegate.spark.failures import reason_of
 from tidegate.time import format_time
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from tidegate.engine.job import Job
+    from tidegate.metrics.report import BatchReport
+    from tidegate.notebook.drawing import Drawing
 
 
 class Run:
@@ -89,6 +92,22 @@ class Run:
             "side_dropped": asdict(state.dropped),
             **totals,
         }
+
+    @property
+    def reports(self) -> tuple[BatchReport, ...]:
+        """The reports of the newest steps of this handle, at most 1,000, the oldest first."""
+        return tuple(self._batches.reports.copy())
+
+    def plot(self) -> Drawing:
+        """Return a drawing of what the run did batch by batch, from its ``reports``.
+
+        It shows rows read, late rows, the watermark against the newest event time, and windows
+        closed. A notebook displays it; ``save(path)`` writes it as SVG.
+        """
+        return draw_run(self._batches.name, self.reports)
+
+    def _repr_html_(self) -> str:
+        return status_html(self._batches.name, self.status)
 
     def stop(self, *, flush: bool = False, drain: bool = False) -> None:
         """Finish the current batch, then stop; all state is kept.

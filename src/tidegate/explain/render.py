@@ -38,10 +38,8 @@ def explain_text(logical: LogicalPlan, physical: PhysicalPlan) -> str:
     """Return the plans as text; it ends in a line break."""
     mode = physical.watermark.mode
     lines = [f"Plan {physical.plan_id}"]
-    for label, text in _summary(physical):
-        lines += _labelled(label, (text,), "  ")
-    lines += _labelled("row errors", error_lines(logical.query.statement, physical), "  ")
-    lines += _labelled("side output", side_output_lines(physical), "  ")
+    for label, facts in summary(logical, physical):
+        lines += _labelled(label, facts, "  ")
     lines += ["", "Logical plan", *_tree(describe_logical(logical.root, mode), "  ")]
     lines += ["", "Physical plan", *_tree(describe_physical(physical), "  ")]
     return "\n".join(line.rstrip() for line in lines) + "\n"
@@ -87,7 +85,14 @@ def explain_json(logical: LogicalPlan, physical: PhysicalPlan) -> dict[str, Json
     }
 
 
-def _summary(physical: PhysicalPlan) -> Iterator[tuple[str, str]]:
+def summary(logical: LogicalPlan, physical: PhysicalPlan) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Return what matters most of a plan: labels, each with its lines."""
+    yield from ((label, (text,)) for label, text in _decisions(physical))
+    yield "row errors", error_lines(logical.query.statement, physical)
+    yield "side output", side_output_lines(physical)
+
+
+def _decisions(physical: PhysicalPlan) -> Iterator[tuple[str, str]]:
     spec, window = physical.watermark, physical.close.window
     yield "window", parameter_text(window_parameters(window, spec.mode))
     yield "closes", closing(window, spec)

@@ -65,21 +65,23 @@ PHASES = ("ingest", "close", "side_output", "merge", "commit")
 class BatchReport(Counts):
     """One batch: its counts, the watermark after it, what closed, and how long it took.
 
-    ``watermark_us`` is None before the first row with an event time; ``rows_out`` counts result
-    rows after HAVING and LIMIT, ``early_rows`` those of EMIT EARLY, which are provisional;
-    ``closed_windows`` counts distinct closed windows, before HAVING; ``result_errors`` counts
-    groups that became error records because an expression of their result failed; ``dropped``
-    counts records of side output that were not written, by cause, and ``side_dropped`` all of them;
-    ``open_from_us`` is the start of the oldest pane in the state, None if the state is empty;
-    ``clean_up_failures`` counts old files that could not be deleted, which is tried again later;
-    ``merges`` counts merges of segments. ``phases_ms`` has the milliseconds of each of ``PHASES``;
-    reading what was lazy counts where it is written.
+    ``watermark_us`` is None before the first row with an event time; ``event_time_us`` is the
+    greatest event time seen so far, None before the first one and in processing time; ``rows_out``
+    counts result rows after HAVING and LIMIT, ``early_rows`` those of EMIT EARLY, which are
+    provisional; ``closed_windows`` counts distinct closed windows, before HAVING;
+    ``result_errors`` counts groups that became error records because an expression of their result
+    failed; ``dropped`` counts records of side output that were not written, by cause, and
+    ``side_dropped`` all of them; ``open_from_us`` is the start of the oldest pane in the state,
+    None if the state is empty; ``clean_up_failures`` counts old files that could not be deleted,
+    which is tried again later; ``merges`` counts merges of segments. ``phases_ms`` has the
+    milliseconds of each of ``PHASES``; reading what was lazy counts where it is written.
     """
 
     batch_id: int
     epoch: int
     clock_us: int | None
     watermark_us: int | None
+    event_time_us: int | None = None
     closed_windows: int = 0
     rows_out: int = 0
     early_rows: int = 0
