@@ -4,12 +4,13 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 READY := $(VENV)/.ready
 SYSTEMS := $(VENV)/.systems
+DOCS := $(VENV)/.docs
 SECONDS := 600
 SEED := 1
 PYTHONS := python3.13 python3.12 python3.11 python3 python
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all test-systems example-kafka torture long-run lint check mutate bench format clean
+.PHONY: help install demo test test-all test-systems example-kafka torture long-run lint check mutate bench format docs docs-serve clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +57,13 @@ format: $(READY) ## Format the code and mend what the linter can mend
 	$(PYTHON) -m ruff format .
 	$(PYTHON) -m ruff check --fix .
 
+docs: $(DOCS) ## Build the documentation as a site into build/docs; a broken link is an error
+	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --quiet
+	@echo 'build/docs/index.html is the first page (make docs-serve shows the site with its search)'
+
+docs-serve: $(DOCS) ## Show the documentation at http://127.0.0.1:8000, and build it anew when it changes
+	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs serve
+
 clean: ## Remove what building, testing and running leave behind (not .venv)
 	rm -rf build dist htmlcov .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis \
 	  .import_linter_cache spark-warehouse metastore_db derby.log
@@ -84,6 +92,16 @@ $(READY): pyproject.toml constraints.txt
 	$$install --editable . --group dev --constraint constraints.txt; \
 	$(PYTHON) -m tidegate.spark.java 2>/dev/null || $$install --editable '.[java]' --constraint constraints.txt; \
 	touch $(READY)
+
+# What builds the site of the documentation.
+$(DOCS): $(READY)
+	@set -e; \
+	if command -v uv >/dev/null; then \
+	  uv pip install --quiet --python $(PYTHON) --group docs --constraint constraints.txt; \
+	else \
+	  $(PYTHON) -m pip install --quiet --disable-pip-version-check --group docs --constraint constraints.txt; \
+	fi; \
+	touch $(DOCS)
 
 # The clients of real systems, which only their tests need.
 $(SYSTEMS): $(READY)

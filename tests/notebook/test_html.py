@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import pytest
 
@@ -110,6 +111,20 @@ def test_the_status_of_a_run_shows_what_is_not_zero() -> None:
 )
 def test_the_status_of_a_run_begins_with_its_state(facts: dict[str, object], state: str) -> None:
     assert Reader(status_html("clicks", status(**facts))).text.startswith(f"clicks: {state}")
+
+
+def test_a_memory_sink_shows_its_newest_rows() -> None:
+    sink = tg.MemorySink()
+    assert Reader(sink._repr_html_()).text == "No rows yet"
+    for epoch in range(3):
+        rows = [(epoch * 10 + i, EVIL) for i in range(10)]
+        frame = SimpleNamespace(schema=SimpleNamespace(names=["n", EVIL]), collect=rows.copy)
+        sink.write(frame, epoch)  # type: ignore[arg-type]
+    html = sink._repr_html_()
+    read = Reader(html)
+    assert "script" not in read.tags
+    assert read.text.startswith("30 rows, the newest 20")
+    assert [n for n in range(30) if f">{n}</td>" in html] == list(range(10, 30))
 
 
 def test_a_table_tells_null_from_text() -> None:

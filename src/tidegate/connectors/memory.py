@@ -6,11 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from tidegate.errors import ConfigError
+from tidegate.notebook.markup import heading, page, table
 from tidegate.spark.session import current_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
     from pyspark.sql.types import StructType
+
+# How many rows a notebook shows.
+_MOST_SHOWN = 20
 
 
 class MemorySink:
@@ -59,3 +63,11 @@ class MemorySink:
                 "the memory sink is empty\n\nWait for a window to close, or use query.schema."
             )
         return current_session().createDataFrame(self.rows(), self._schema)
+
+    def _repr_html_(self) -> str:
+        rows = self.rows()
+        if self._schema is None or not rows:
+            return page(heading("No rows yet"))
+        count = f"{len(rows):,} rows" if len(rows) > 1 else "1 row"
+        newest = f", the newest {_MOST_SHOWN}" if len(rows) > _MOST_SHOWN else ""
+        return page(heading(count + newest), table(self._schema.names, rows[-_MOST_SHOWN:]))
