@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from tidegate.frontend.binding.bind import BoundStatement, bind
+from tidegate.frontend.binding.unions import unite
 from tidegate.frontend.reading.parse import parse
 from tidegate.plan.logical import LogicalPlan
 from tidegate.plan.physical import PhysicalPlan
@@ -20,8 +21,8 @@ from tidegate.plan.statement import Relation, SelectStmt, UserFunction
 from tidegate.planner.guards import with_result_types
 from tidegate.planner.planner import plan_logical, plan_physical
 
-# The streams and tables, or a function that makes them from the names in FROM.
-Relations: TypeAlias = Sequence[Relation] | Callable[[list[str]], Sequence[Relation]]
+# The streams and tables, or a function that makes them for a statement.
+Relations: TypeAlias = Sequence[Relation] | Callable[[SelectStmt], Sequence[Relation]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +98,8 @@ def compile_statement(
     """
     statement = parse(text, origin)
     if callable(relations):
-        relations = relations([stream.sql for stream in statement.streams])
+        relations = relations(statement)
+    statement, relations = unite(statement, relations)
     bound = bind(statement, relations, settings, functions)
     logical = plan_logical(bound, settings)
     return Compiled(bound=bound, logical=logical, physical=plan_physical(logical, settings))

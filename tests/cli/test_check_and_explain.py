@@ -268,6 +268,22 @@ def test_a_transform_may_read_several_sources_as_one(pipeline):
     assert "columns       ts TIMESTAMP, v INT" in result.stdout
 
 
+def test_a_statement_may_unite_sources(pipeline):
+    file = union(pipeline, name="s UNION ALL more")
+    text = Path(file).read_text()
+    Path(file).write_text(text.replace('sources = ["s", "more"]\n', ""))
+    result = tidegate("explain", file)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "shard         source, by the source's metadata" in result.stdout
+    assert "DataSource#4 (name=(s UNION ALL more))" in result.stdout
+    Path(file).write_text(
+        text.replace('sources = ["s", "more"]\n', "").replace("ALL more", "ALL x")
+    )
+    result = tidegate("check", file)
+    assert result.exit_code == 1
+    assert "there is no stream or table x" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("name", "schema", "what", "mend"),
     [

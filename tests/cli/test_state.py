@@ -188,10 +188,11 @@ def test_neither_spark_nor_java_is_loaded(checkpoint: Path) -> None:
     assert asked.stdout.strip() == "0 set()"
 
 
-def test_a_rollback_of_a_pipeline_names_one_transform(tmp_path: Path) -> None:
+@pytest.mark.parametrize("given", [("--rollback", 0), ("--forget-shard", "x")])
+def test_what_changes_a_pipeline_names_one_transform(tmp_path: Path, given: tuple[object]) -> None:
     for name in ("a", "b"):
         put_clicks(tmp_path / name)
-    result = state(tmp_path, "--rollback", 0)
+    result = state(tmp_path, *given)
     assert result.exit_code == 2
     assert "takes the checkpoint of one transform" in result.stderr
 

@@ -7,13 +7,16 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner
 
 import tidegate
 from tidegate.api.unions import united
 from tidegate.cases.stepper import CaseStepper
+from tidegate.cli import main
 from tidegate.connectors.sinks import MemorySink
 from tidegate.engine.rows.shards import read_sketch
-from tidegate.errors import ConfigError, QueryError
+from tidegate.errors import ConfigError, QueryError, StateError
+from tidegate.plan.columns import SOURCE
 from tidegate.state.reader import StateReader
 
 if TYPE_CHECKING:
@@ -144,6 +147,37 @@ def test_a_forgotten_shard_no_longer_holds_the_watermark(
     assert outcome.report.watermark_us == micros(61)
 
 
+def test_a_shard_that_a_user_forgets_no_longer_holds_the_watermark(
+    interpreted: SparkSession, tmp_path: Path
+) -> None:
+    stepper = stepper_of(interpreted, tmp_path)
+    rows = [(5, "a"), (50, None), (60, "b")]
+    assert stepper.batch(frame(interpreted, *rows), CLOCK_US).rows == ()
+    done = CliRunner().invoke(
+        main, ["state", str(tmp_path), "--forget-shard", "a", "--forget-shard", "NULL"]
+    )
+    assert (done.exit_code, done.stderr) == (0, "")
+    name = tmp_path.name
+    assert done.stdout == (
+        f"{name}: forgot shard a, whose greatest time was 2026-01-01T10:00:05Z\n"
+        f"{name}: forgot shard NULL, whose greatest time was 2026-01-01T10:00:50Z\n"
+        "watermark  2026-01-01T10:00:05Z, as before\n"
+        "The next batch moves it to 2026-01-01T10:01:00Z less the lag, if it is not beyond that: "
+        "the greatest time of b, the only shard left.\n"
+    )
+    # The query that ran before is displaced; a start goes on with the next batch.
+    with pytest.raises(StateError, match="another query writes"):
+        stepper.batch(frame(interpreted, (61, "b")), CLOCK_US)
+    again = stepper_of(interpreted, tmp_path)
+    # Rows first: W of the batch before decides what is late, and W moves behind them.
+    outcome = again.batch(frame(interpreted, (7, "b")), CLOCK_US)
+    assert outcome.report.watermark_us == micros(60)
+    assert sorted(row["n"] for row in outcome.rows) == [1, 2]
+    assert outcome.side == ()
+    shown = CliRunner().invoke(main, ["state", str(tmp_path), "--forget-shard", "b", "--json"])
+    assert json.loads(shown.stdout)["slowest"] is None
+
+
 def lines(path: Path, rows: Sequence[tuple[str, int]]) -> None:
     path.parent.mkdir(exist_ok=True)
     path.write_text("\n".join(json.dumps({"ts": ts, "v": v}) for ts, v in rows))
@@ -160,10 +194,14 @@ def test_of_streams_that_are_read_as_one_each_has_shards_of_its_own(
         spark.conf.set("spark.sql.shuffle.partitions", partitions)
         read = spark.readStream.schema("ts TIMESTAMP, v INT")
         emitted = MemorySink()
+        streams = {name: read.json(str(tmp_path / name)) for name in ("web", "app")}
+        # Whoever unites them, the statement or its caller, they are the same stream.
+        by_statement = partitions % 2 == 0
+        from_, given = ("web UNION ALL app", streams) if by_statement else ("u", {"u": streams})
         query = tidegate.sql(
-            "SELECT count(*) AS n FROM clicks GROUP BY tumblingwindow('ss', 10)",
+            f"SELECT count(*) AS n FROM {from_} GROUP BY tumblingwindow('ss', 10)",
             settings={"event_time_field": "ts", "shard": "v"},
-            clicks={name: read.json(str(tmp_path / name)) for name in ("web", "app")},
+            streams=given,
         )
         run = query.start(
             sink=emitted, late=late, checkpoint=str(tmp_path / "checkpoint"), once=True
@@ -215,6 +253,34 @@ def test_the_answers_over_tables_are_those_of_one_stream(spark: SparkSession) ->
     assert sorted(row["n"] for row in query.batch().collect()) == expected
     plain = query.batch(r=rows[0].union(rows[1]))
     assert sorted(row["n"] for row in plain.collect()) == expected
+
+
+def test_a_union_in_the_statement_is_of_the_streams_or_tables_that_are_given(
+    spark: SparkSession,
+) -> None:
+    text = SQL.replace("FROM r", "FROM a UNION ALL b AS e").replace("count(*)", "sum(e.v)")
+    settings = {"event_time_field": "ts", "shard": "v"}
+    a = frame(spark, (1, "1"), (12, "2")).selectExpr("ts", "CAST(shard AS INT) AS v")
+    b = a.where("v = 1").select("v", "ts")
+    expected = [2, 2]
+    query = tidegate.sql(text, settings=settings, a=a, b=b)
+    assert sorted(row["n"] for row in query.batch().collect()) == expected
+    schemas = {"a": "ts TIMESTAMP, v INT", "b": "v INT, ts TIMESTAMP"}
+    later = tidegate.sql(text, settings=settings, streams=schemas, spark=spark)
+    assert later.schema == query.schema
+    assert sorted(row["n"] for row in later.batch(a=a, b=b).collect()) == expected
+    with pytest.raises(ConfigError, match=r"Write query.batch\(a=spark.read..., b=spark.read"):
+        later.batch(a=a)
+    for wrong, told in (("e.v + INTERVAL 1 DAY", "query, line 1, column 12"), ("a.v", "column a")):
+        with pytest.raises(QueryError) as error:
+            tidegate.sql(text.replace("e.v", wrong), settings=settings, a=a, b=b)
+        assert told in str(error.value)
+
+
+def test_a_union_of_unions_keeps_the_shards_apart(spark: SparkSession) -> None:
+    parts = {name: frame(spark, (1, name)) for name in ("x", "y")}
+    both = united("r", {"a": united("a", parts), "b": frame(spark, (1, "z"))})
+    assert sorted(row[SOURCE] for row in both.collect()) == ["a.x", "a.y", "b"]
 
 
 def test_a_subquery_cannot_hide_which_stream_a_row_is_from(spark: SparkSession) -> None:

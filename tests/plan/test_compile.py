@@ -10,7 +10,7 @@ from tidegate.frontend.grammar import source
 from tidegate.frontend.probes.questions import questions
 from tidegate.plan.schema import parse_schema
 from tidegate.plan.settings import Settings
-from tidegate.plan.statement import Relation
+from tidegate.plan.statement import Relation, SelectStmt
 
 CLICKS = Relation(name="clicks", columns=parse_schema("ts TIMESTAMP, v BIGINT, w BIGINT"))
 BY_TS = Settings(event_time_field="ts")
@@ -41,11 +41,11 @@ def test_a_statement_is_parsed_once_from_its_text_to_the_questions_for_spark(
     assert [text for text in texts if text == result.statement.text] == [result.statement.text]
 
 
-def test_relations_may_be_made_of_the_names_in_from() -> None:
+def test_relations_may_be_made_for_a_statement() -> None:
     asked: list[list[str]] = []
 
-    def relations(names: list[str]) -> list[Relation]:
-        asked.append(names)
+    def relations(statement: SelectStmt) -> list[Relation]:
+        asked.append([stream.sql for stream in statement.streams])
         return [CLICKS]
 
     text = "SELECT count(*) AS n FROM clicks GROUP BY tumblingwindow('ss', 10)"

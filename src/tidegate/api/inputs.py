@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tidegate.api.arguments import each_once
-from tidegate.api.unions import columns_of
+from tidegate.api.unions import columns_of, united
 from tidegate.errors import ConfigError
 from tidegate.plan.columns import MALFORMED, SOURCE
 from tidegate.plan.schema import parse_schema
@@ -61,6 +61,23 @@ class Given:
                 for n, v in self.tables.items()
             ),
         ]
+
+    def uniting(self, source: Relation) -> Given:
+        """Return the inputs with the stream that the statement reads, if it unites several.
+
+        Args:
+            source: the stream of the statement.
+        """
+        if not source.members or source.name in self.streams:
+            return self
+        members = {name: self._stream(name) for name in source.members}
+        schemas = [each for each in members.values() if isinstance(each, str)]
+        # A schema has no rows, so the union of it and others has none.
+        stream = f"{schemas[0]}, {SOURCE} STRING" if schemas else united(source.name, members)
+        return Given(streams={**self.streams, source.name: stream}, tables=self.tables)
+
+    def _stream(self, name: str) -> Any:  # noqa: ANN401 - a DataFrame or a schema
+        return next(each for key, each in self.streams.items() if key.lower() == name.lower())
 
     def frames(self) -> dict[str, DataFrame]:
         """Return the DataFrames by name, without streams given by a schema."""

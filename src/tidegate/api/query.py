@@ -30,7 +30,7 @@ from tidegate.api.targets import (
     tell_result_key,
     tell_results,
 )
-from tidegate.api.unions import without_source
+from tidegate.api.unions import united, without_source
 from tidegate.compile import Compiled, compile_statement
 from tidegate.connectors.sinks import SinkLike
 from tidegate.engine.batches import Launch, OnBatch
@@ -76,7 +76,8 @@ def sql(  # noqa: PLR0913 - the public call; all but the statement are options b
         settings: settings of a transform, e.g. ``{"watermark_lag": "5s"}``.
         streams: streaming DataFrames by their name in the statement; a DDL schema (text) is enough
             for ``explain``, ``batch`` and a stepper. Several DataFrames of the same columns, by
-            names of their own (a dict), are read as one stream, and each has its own watermark.
+            names of their own (a dict), are read as one stream, and each has its own watermark;
+            ``FROM a UNION ALL b`` does the same.
         tables: static DataFrames to join.
         spark: the session, needed when no DataFrame is given.
         origin: the name of the statement in messages.
@@ -97,6 +98,7 @@ def sql(  # noqa: PLR0913 - the public call; all but the statement are options b
     session = spark or given.session()
     functions = () if session is None else user_functions(session)
     compiled = compile_statement(text, given.relations(), typed, origin=origin, functions=functions)
+    given = given.uniting(compiled.bound.source)
     query = Query(compiled=compiled, given=given, spark=spark)
     if isinstance(given.streams.get(compiled.bound.source.name), str):
         return query
@@ -340,13 +342,20 @@ class Query:
         self, frames: Mapping[str, DataFrame], *, keep_rows: bool = False
     ) -> tuple[DataFrame, Job]:
         """Prepared rows of tables, and their job."""
+        source = self.physical.prepare.source
         known = (relation.name for relation in self.physical.prepare.relations)
-        given = {**self.given.frames(), **arguments.tables_of(frames, known)}
-        name = self.physical.prepare.source.name
+        given = {
+            **self.given.frames(),
+            **arguments.tables_of(frames, (*source.members, *known)),
+        }
+        name = source.name
+        if any(member in frames for member in source.members):
+            members = {member: given[member] for member in source.members if member in given}
+            if len(members) == len(source.members):
+                given[name] = united(name, members)
         if name not in given or given[name].isStreaming:
-            raise ConfigError(
-                f"batch needs a static DataFrame\n\nWrite query.batch({name}=spark.read...)."
-            )
+            wanted = ", ".join(f"{each}=spark.read..." for each in source.members or (name,))
+            raise ConfigError(f"batch needs a static DataFrame\n\nWrite query.batch({wanted}).")
         if self.physical.watermark.mode is TimeMode.PROCESSING:
             raise ExecutionError(
                 "batch() has no processing time: the rows of a table have no arrival\n\nGive the "

@@ -25,8 +25,6 @@ def united(name: str, frames: Mapping[str, DataFrame]) -> DataFrame:
     Raises:
         ConfigError: they cannot be united.
     """
-    from pyspark.sql import functions
-
     if not frames:
         raise ConfigError(
             f"{name} unites no streams\n\nWrite {name}={{'a': spark.readStream..., 'b': ..}}."
@@ -43,8 +41,17 @@ def united(name: str, frames: Mapping[str, DataFrame]) -> DataFrame:
             f"{name} unites streams of different columns: {differs}\n\nSelect the same columns of "
             "each, e.g. with select and cast."
         )
-    tagged = [frame.withColumn(SOURCE, functions.lit(each)) for each, frame in frames.items()]
+    tagged = [_tagged(each, frame) for each, frame in frames.items()]
     return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), tagged)
+
+
+def _tagged(name: str, frame: DataFrame) -> DataFrame:
+    """A frame with its name as ``SOURCE``, before that of a part of it that has one."""
+    from pyspark.sql import functions
+
+    within = SOURCE in frame.columns
+    source = functions.concat(functions.lit(f"{name}."), SOURCE) if within else functions.lit(name)
+    return frame.withColumn(SOURCE, source)
 
 
 def without_source(frame: DataFrame) -> DataFrame:

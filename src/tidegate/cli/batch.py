@@ -22,7 +22,7 @@ from tidegate.names import listed
 from tidegate.plan.columns import MALFORMED
 from tidegate.plan.pipeline import SourceConfig
 from tidegate.plan.settings import ErrorPolicy
-from tidegate.plan.statement import Relation
+from tidegate.plan.statement import Relation, SelectStmt
 from tidegate.spark.session import local_session
 
 if TYPE_CHECKING:
@@ -52,29 +52,30 @@ def run_batch(batch: Batch, *, output: str, most_rows: int) -> None:
         TidegateError: the statement, a setting or a file is wrong.
     """
     settings = settings_from_words(batch.settings)
-    names = list(dict.fromkeys(stream.sql for stream in parse(batch.statement).streams))
+    statement = parse(batch.statement)
+    names = list(dict.fromkeys(stream.sql for stream in statement.streams))
     if not names:
         raise ConfigError(
             "the statement reads no stream or table\n\nName one in FROM, and its files in --input."
         )
-    sources = _sources(batch, names)
+    sources = _sources(batch, statement, names)
     for source in (source for inputs in sources.values() for source in inputs):
         wrong = missing_input(source.path or "")
         if wrong is not None:
             raise ConfigError(f"--input {source.path}: {wrong[0]}\n\n{wrong[1]}")
     spark = local_session()
-    stream, *tables = names
+    streams = statement.united or tuple(names[:1])
     frames = {
-        name: _read(spark, inputs, settings.error_policy if name == stream else ErrorPolicy.NULL)
+        name: _read(spark, inputs, settings.error_policy if name in streams else ErrorPolicy.NULL)
         for name, inputs in sources.items()
     }
+    given = {name: frames[name] for name in streams}
     query = sql(
         batch.statement,
         settings=settings,
-        streams={stream: frames[stream]},
-        tables={name: frames[name] for name in tables},
+        streams=given,
+        tables={name: frames[name] for name in names if name not in streams},
     )
-    given = {stream: frames[stream]}
     with reporting_headers():
         print_frame(query.batch(**given), output=output, most_rows=most_rows)
         left_out = query.batch_errors(**given).groupBy("reason").count().orderBy("reason").collect()
@@ -83,9 +84,11 @@ def run_batch(batch: Batch, *, output: str, most_rows: int) -> None:
         click.echo(f"{rows} left out: {reason}", err=True)
 
 
-def _sources(batch: Batch, names: list[str]) -> dict[str, list[SourceConfig]]:
+def _sources(
+    batch: Batch, statement: SelectStmt, names: list[str]
+) -> dict[str, list[SourceConfig]]:
     """Return what to read for each name in FROM."""
-    relations = {r.name: r for r in relations_from_words(batch.schemas, names)}
+    relations = {r.name: r for r in relations_from_words(batch.schemas, statement)}
     ddl = dict(named(word, names) for word in batch.schemas)
     options = dict(map(_option, batch.options))
     paths: dict[str, list[str]] = {}

@@ -125,17 +125,20 @@ def open_query(spark: SparkSession, config: PipelineConfig, transform: Transform
     """
     used = plan_transform(config, transform).compiled.bound
     policy = transform.settings.error_policy
-    stream: DataFrame | dict[str, DataFrame]
-    if used.source.united:
-        stream = {name: _open(spark, config, name, policy) for name in transform.sources}
-    else:
-        stream = _open(spark, config, used.source.name, policy)
+    streams: dict[str, DataFrame | dict[str, DataFrame]] = {}
+    for name in used.statement.united or (used.source.name,):
+        parts = () if name in config.sources else transform.sources
+        streams[name] = (
+            {part: _open(spark, config, part, policy) for part in parts}
+            if parts
+            else _open(spark, config, name, policy)
+        )
     tables = {table.name: _open(spark, config, table.name, policy) for table in used.tables}
     try:
         return sql(
             transform.sql,
             settings=transform.settings,
-            streams={used.source.name: stream},
+            streams=streams,
             tables=tables,
             origin=transform.origin,
         )

@@ -22,7 +22,7 @@ from tidegate.paths import why_unreadable
 from tidegate.plan.pipeline import PipelineConfig, SourceConfig, TransformConfig
 from tidegate.plan.schema import parse_schema
 from tidegate.plan.settings import Settings
-from tidegate.plan.statement import Relation
+from tidegate.plan.statement import Relation, SelectStmt
 from tidegate.plan.unions import difference
 from tidegate.planner.reinject import Refused, refused_route
 from tidegate.planner.warnings import warnings
@@ -129,9 +129,9 @@ def plan_transform(config: PipelineConfig, transform: TransformConfig) -> Planne
 
 
 def _relations(
-    config: PipelineConfig, transform: TransformConfig, names: list[str]
+    config: PipelineConfig, transform: TransformConfig, statement: SelectStmt
 ) -> list[Relation]:
-    """Return what the statement of a transform, which reads ``names``, may read.
+    """Return what the statement of a transform may read.
 
     Raises:
         ConfigError: its ``sources`` cannot be read as one stream.
@@ -148,7 +148,7 @@ def _relations(
         return list(relations.values())
     listed = json.dumps(transform.sources)
     known = {name.lower() for name in relations}
-    union = next((name for name in names if name.lower() not in known), None)
+    union = next((each.sql for each in statement.streams if each.sql.lower() not in known), None)
     if union is None:
         raise ConfigError(
             f"sources = {listed}: FROM does not name the stream that they are read as\n\n"
@@ -165,6 +165,7 @@ def _relations(
     first = next((each for each in columns.values() if each is not None), None)
     malformed = any(relation.malformed for relation in united.values())
     stream = Relation(name=union, columns=first, malformed=malformed, united=True)
+    stream = replace(stream, members=transform.sources)
     return [*relations.values(), stream]
 
 
@@ -229,7 +230,8 @@ def _not_reinjectable(planned: Planned, config: PipelineConfig) -> TidegateError
         others = [each for each in config.transforms.values() if each.name != planned.name]
         plans = (plan_transform(config, each) for each in others)
         stream = plan.prepare.source.name
-        readers = [p.name for p in plans if p.compiled.physical.prepare.source.name == stream]
+        read = ((p.name, p.compiled.physical.prepare.source) for p in plans)
+        readers = [name for name, each in read if stream in (each.name, *each.members)]
         if not readers:
             return None
         kind = next(route.kind for route in plan.side_output.routes if route.reinjects)
@@ -311,24 +313,27 @@ def settings_from_words(words: Iterable[str]) -> Settings:
     return read_settings(values, "--set")
 
 
-def relations_from_words(words: Iterable[str], names: list[str]) -> list[Relation]:
+def relations_from_words(words: Iterable[str], statement: SelectStmt) -> list[Relation]:
     """Return the relations that a statement reads, with the columns of ``--schema [NAME=]DDL``.
 
-    The first name in FROM is the stream, the others are static tables.
+    The first name in FROM is the stream, or those are streams that FROM unites; the others are
+    static tables.
     """
+    names = [stream.sql for stream in statement.streams]
+    streams = statement.united or tuple(names[:1])
     schemas: dict[str, str] = {}
     for word in words:
         name, ddl = named(word, names)
         schemas[name] = ddl
     relations = []
-    for place, name in enumerate(dict.fromkeys(names)):
+    for name in dict.fromkeys(names):
         try:
             columns = parse_schema(schemas.pop(name)) if name in schemas else None
         except ValueError as error:
             raise ConfigError(
                 f'--schema: {error}\n\nA schema is DDL, e.g. --schema "ts TIMESTAMP, v INT".'
             ) from None
-        relations.append(Relation(name=name, columns=columns, streaming=place == 0))
+        relations.append(Relation(name=name, columns=columns, streaming=name in streams))
     if schemas:
         known = f"names {', '.join(names)} only" if names else "reads no stream or table"
         raise click.UsageError(f"--schema {next(iter(schemas))}: the statement {known}.")

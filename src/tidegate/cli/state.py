@@ -1,4 +1,4 @@
-"""``tidegate state``: shows the state of a checkpoint, checks it, and rolls it back."""
+"""``tidegate state``: shows the state of a checkpoint, checks it, and changes it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tidegate.state.reader import StateReader
 
 # What may be asked for; one of these may be given.
-_VIEWS = ("windows", "shards", "segments", "rows", "verify", "rollback")
+_VIEWS = ("windows", "shards", "segments", "rows", "verify", "rollback", "forget-shard")
 
 
 @click.command()
@@ -27,7 +27,18 @@ _VIEWS = ("windows", "shards", "segments", "rows", "verify", "rollback")
 )
 @click.option("--verify", is_flag=True, help="Check every file of every kept manifest.")
 @click.option("--rollback", type=int, metavar="EPOCH", help="Make this kept epoch the newest one.")
-@click.option("--stopped", is_flag=True, help="With --rollback: no query runs on the checkpoint.")
+@click.option(
+    "--forget-shard",
+    "forgotten",
+    multiple=True,
+    metavar="VALUE",
+    help="Forget a shard that is gone for good, by its value; may be repeated.",
+)
+@click.option(
+    "--stopped",
+    is_flag=True,
+    help="With --rollback or --forget-shard: no query runs on the checkpoint.",
+)
 @click.option("--epoch", type=int, help="Show the state after this epoch instead of the newest.")
 @click.option("--idle-timeout", metavar="DURATION", help="With --shards: mark idle shards.")
 @click.option("--spark", is_flag=True, help="With --rows: start Spark for values that need it.")
@@ -46,6 +57,7 @@ def state(
     rows: str | None,
     verify: bool,
     rollback: int | None,
+    forgotten: tuple[str, ...],
     stopped: bool,
     epoch: int | None,
     idle_timeout: str | None,
@@ -54,10 +66,18 @@ def state(
     as_json: bool,
 ) -> None:
     """Show the state in a CHECKPOINT folder, of a query or of a whole pipeline."""
-    from tidegate.cli.state_actions import roll_back_to, verify_all
+    from tidegate.cli.state_actions import forget, roll_back_to, verify_all
     from tidegate.cli.state_views import Request, show
 
-    asked = (windows, shards, segments, rows is not None, verify, rollback is not None)
+    asked = (
+        windows,
+        shards,
+        segments,
+        rows is not None,
+        verify,
+        rollback is not None,
+        bool(forgotten),
+    )
     views = [name for name, is_asked in zip(_VIEWS, asked, strict=True) if is_asked]
     if len(views) > 1:
         raise click.UsageError(f"Give one of --{' --'.join(_VIEWS)}.")
@@ -65,15 +85,19 @@ def state(
         raise click.UsageError("--spark goes with --rows.")
     if idle_timeout is not None and not shards:
         raise click.UsageError("--idle-timeout goes with --shards.")
-    if stopped and rollback is None:
-        raise click.UsageError("--stopped goes with --rollback.")
+    if stopped and rollback is None and not forgotten:
+        raise click.UsageError("--stopped goes with --rollback and --forget-shard.")
     readers = readers_in(checkpoint)
     if verify:
         sys.exit(0 if verify_all(readers, as_json=as_json) else 1)
     if rollback is not None:
-        _check_one_local(readers)
-        (reader,) = readers.values()
+        reader = _only(readers, "rollback")
+        _check_local(reader)
         roll_back_to(Path(reader.checkpoint), rollback, stopped=stopped, as_json=as_json)
+        return
+    if forgotten:
+        reader = _only(readers, "forget-shard")
+        forget(reader, tuple(dict.fromkeys(forgotten)), stopped=stopped, as_json=as_json)
         return
     request = Request(
         view=views[0] if views else "summary",
@@ -122,15 +146,19 @@ def _is_checkpoint(folder: Path) -> bool:
     return (folder / "tidegate" / "manifests").is_dir()
 
 
-def _check_one_local(readers: dict[str, StateReader]) -> None:
-    """Refuse to roll back anything else than one checkpoint on this machine."""
-    places = sorted(str(reader.checkpoint) for reader in readers.values())
-    if len(places) > 1:
-        raise click.UsageError(
-            f"--rollback takes the checkpoint of one transform, e.g. {places[0]}."
-        )
-    if not all(reader.is_local for reader in readers.values()):
+def _only(readers: dict[str, StateReader], option: str) -> StateReader:
+    """The one checkpoint that an option changes."""
+    if len(readers) > 1:
+        first = min(str(reader.checkpoint) for reader in readers.values())
+        raise click.UsageError(f"--{option} takes the checkpoint of one transform, e.g. {first}.")
+    (reader,) = readers.values()
+    return reader
+
+
+def _check_local(reader: StateReader) -> None:
+    """Refuse to roll back a checkpoint that is not on this machine."""
+    if not reader.is_local:
         raise StateError(
-            f"{places[0]} is not on this machine, so it cannot be rolled back in place\n\nCopy "
-            "the whole folder to a local disk, roll that back, and copy it to a new place."
+            f"{reader.checkpoint} is not on this machine, so it cannot be rolled back in place\n\n"
+            "Copy the whole folder to a local disk, roll that back, and copy it to a new place."
         )

@@ -71,7 +71,8 @@ def _nested_results(
         return
     prepare = planned.compiled.physical.prepare
     transform = config.transforms[planned.name]
-    streams = {prepare.source.name: frames[prepare.source.name]}
+    names = planned.compiled.statement.united or (prepare.source.name,)
+    streams = dict.fromkeys(names, frames[prepare.source.name])
     tables = {each.name: frames[each.name] for each in prepare.tables}
     query = sql(transform.sql, settings=transform.settings, streams=streams, tables=tables)
     column = nested_column(query.schema, sink_kind(sink.format))
@@ -95,7 +96,9 @@ def _frame(
             f"--spark checks types, but the columns of {relation.name} are not known: "
             f'add --schema {relation.name}="ts TIMESTAMP, ..".'
         )
-    name = config.transforms[planned.name].sources[0] if relation.united else relation.name
+    name = relation.members[0] if relation.members else relation.name
+    if name not in config.sources:
+        name = config.transforms[planned.name].sources[0]
     source = config.sources[name]
     try:
         return read_stream(spark, source) if source.streaming else read_table(spark, source)

@@ -117,7 +117,7 @@ class SelectStmt:
     ``window`` is the one window, ``group_by_exprs`` the rest of GROUP BY, in order. ``relation`` is
     the FROM clause with its joins, ``ctes`` the WITH clause, both as Spark SQL text ('' if there
     is none), ``hint`` the hint of SELECT with its ``/*+ */``; ``streams`` are the names in FROM,
-    joins and CTEs that are not CTEs themselves.
+    joins and CTEs that are not CTEs themselves, ``united`` those of them that FROM reads as one.
     """
 
     text: str
@@ -138,6 +138,7 @@ class SelectStmt:
     limit: int | None
     hint: str = ""
     early: EarlyClause | None = None
+    united: tuple[str, ...] = ()
 
     @property
     def from_clause(self) -> From:
@@ -162,6 +163,7 @@ class Relation:
         malformed: whether its rows have the hidden column ``MALFORMED``, which is not in
             ``columns``.
         united: whether it unites several streams; its rows then have the hidden column ``SOURCE``.
+        members: the names of these streams, as far as the statement or the pipeline names them.
     """
 
     name: str
@@ -169,6 +171,7 @@ class Relation:
     streaming: bool = True
     malformed: bool = False
     united: bool = False
+    members: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,7 +47,7 @@ class StateReader:
         Raises:
             StateError: the file that says so cannot be read.
         """
-        begun = rollback_of(self._files)
+        begun = rollback_of(self.every_file)
         return None if begun is None else begun.epoch
 
     def epochs(self) -> list[int]:
@@ -61,14 +61,15 @@ class StateReader:
             StateError: there is none, or it cannot be read.
         """
         if epoch is not None:
-            return with_shards(self._files, self._log.read(epoch))
+            return with_shards(self.every_file, self._log.read(epoch))
         newest = self._log.newest()
         if newest is None:
             raise StateError(
-                f"{self.checkpoint} holds no state: there is no {self._files.where('manifests')}"
-                "\n\nGive the checkpoint folder of a query that has run a batch."
+                f"{self.checkpoint} holds no state: there is no "
+                f"{self.every_file.where('manifests')}\n\nGive the checkpoint folder of a query "
+                "that has run a batch."
             )
-        return with_shards(self._files, newest)
+        return with_shards(self.every_file, newest)
 
     def plan(self) -> PlanFile:
         """Return what the columns of the state mean.
@@ -76,9 +77,9 @@ class StateReader:
         Raises:
             StateError: the file is missing or cannot be read.
         """
-        path = self._files.where(NAME)
+        path = self.every_file.where(NAME)
         try:
-            text = self._files.read(NAME)
+            text = self.every_file.read(NAME)
         except OSError as error:
             raise StateError(
                 f"{path} cannot be read: {reason(error)}\n\nRestore it from a copy of the "
@@ -103,7 +104,7 @@ class StateReader:
 
     def damage(self, segments: tuple[Segment, ...]) -> Damage | None:
         """Return the first file that differs from what the manifest says, None if there is none."""
-        return listed_damage(self._files, segments)
+        return listed_damage(self.every_file, segments)
 
     def rows(
         self,
@@ -139,12 +140,13 @@ class StateReader:
         return Path(self.checkpoint) / "tidegate"
 
     @property
-    def _files(self) -> Files:
+    def every_file(self) -> Files:
+        """The files of the folder ``tidegate``, wherever it is."""
         return LocalFiles(str(self._root)) if self.files is None else self.files
 
     @property
     def _log(self) -> ManifestLog:
-        return ManifestLog(self._files)
+        return ManifestLog(self.every_file)
 
 
 def _within(batch: Any, column: str, first: int, end: int) -> Any:  # noqa: ANN401 - of pyarrow

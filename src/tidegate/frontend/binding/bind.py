@@ -168,7 +168,8 @@ def _relations(select: exp.Select, context: Context) -> tuple[Relation, tuple[Re
             raise Refusal(
                 f"{stream.name} and {relation.name} are both streams, but a query reads only one",
                 name.span,
-                "Declare one of them as a table, or combine the streams before this query.",
+                "Declare one of them as a table; or, if they have the same columns, read them as "
+                "one stream: FROM a UNION ALL b.",
             )
     if stream is None:
         raise Refusal(

@@ -216,7 +216,7 @@ def _check_join(join: exp.Join, before: list[Table], joined: Table) -> None:
             f"{streams[0]} and {joined.name} are both streams, but a stream can only be joined to "
             "static tables",
             span_of(join),
-            "Declare one of them as a table, or combine the streams before this query.",
+            "Declare one of them as a table.",
         )
     is_stream = joined.streaming
     kind = join.kind if is_stream and join.kind in ("SEMI", "ANTI") else ""

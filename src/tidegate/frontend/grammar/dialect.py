@@ -16,7 +16,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.parsers.spark import SparkParser
 
 from tidegate.errors import Span
-from tidegate.frontend.grammar.marks import MarkingParser, SyntaxRefusal
+from tidegate.frontend.grammar.marks import SyntaxRefusal
 from tidegate.frontend.grammar.nodes import (
     EmitClause,
     OnClause,
@@ -29,6 +29,7 @@ from tidegate.frontend.grammar.nodes import (
     mark,
     span_of,
 )
+from tidegate.frontend.grammar.unions import UnionParser
 from tidegate.frontend.refusal import Refusal
 
 # sqlglot warns about JSON paths that it cannot read; Spark decides whether they are valid.
@@ -72,7 +73,7 @@ _SHIFTS: tuple[tuple[str, type[exp.Binary]], ...] = (
 )
 
 
-class StreamParser(MarkingParser):
+class StreamParser(UnionParser):
     """Spark's grammar with windows over streams."""
 
     FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {}

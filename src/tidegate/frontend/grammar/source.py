@@ -33,11 +33,15 @@ Replace = Callable[[exp.Expr], str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A statement (or an expression) that was read: its text, its tokens and its tree."""
+    """A statement (or an expression) that was read: its text, its tokens and its tree.
+
+    ``renamed`` are places of FROM that Spark knows by another name.
+    """
 
     text: str
     tokens: tuple[Token, ...]
     tree: exp.Expr
+    renamed: tuple[tuple[Span, str], ...] = ()
 
     def slice(self, node: exp.Expr) -> str:
         """Return the text of a node as written."""
@@ -47,6 +51,15 @@ class Source:
     def expression(self, node: exp.Expr) -> Expression:
         """Return a node's text and place."""
         return Expression(sql=self.slice(node), span=span_of(node))
+
+    def from_text(self, start: int, end: int) -> str:
+        """Return a part of FROM as Spark knows it."""
+        pieces, position = [], start
+        for place, name in self.renamed:
+            if start <= place.start and place.end <= end:
+                pieces += [self.text[position : place.start], name]
+                position = place.end
+        return "".join([*pieces, self.text[position:end]])
 
     def rewrite(self, node: exp.Expr, replace: Replace) -> str:
         """Return the text of a node in which what ``replace`` answers for is replaced."""

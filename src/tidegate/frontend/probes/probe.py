@@ -116,7 +116,7 @@ class Prober:
         start = span_of(from_.this).start
         rows = None
         for clause in _tables(select):
-            text = self.source.text[start : span_of(clause).end]
+            text = self.source.from_text(start, span_of(clause).end)
             joined = Rows(ctes=ctes, relation=text)
             probes.append(self._table(clause, joined, rows))
             rows = joined

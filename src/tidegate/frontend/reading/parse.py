@@ -10,6 +10,7 @@ from sqlglot import exp
 from tidegate.errors import Span
 from tidegate.frontend.grammar.nodes import WindowClause, WindowParameter, span_of
 from tidegate.frontend.grammar.source import Source, read
+from tidegate.frontend.grammar.unions import members_of
 from tidegate.frontend.reading.foreign import foreign_clause, refuse_foreign_calls
 from tidegate.frontend.reading.sizes import ReadWindow, positive, read_duration
 from tidegate.frontend.reading.window_clause import read_clause, read_delay, read_watermark
@@ -57,9 +58,18 @@ def parse(text: str, origin: str = "query") -> ParsedStatement:
     """
     try:
         source = _read(text)
-        return _statement(source, select_of(source), origin)
+        return read_select(source, origin)
     except Refusal as refusal:
         raise refusal.error(text, origin) from None
+
+
+def read_select(source: Source, origin: str) -> ParsedStatement:
+    """Return what a statement that has been read says; see ``parse``.
+
+    Raises:
+        Refusal: it is not one SELECT of the grammar.
+    """
+    return _statement(source, select_of(source), origin)
 
 
 def _read(text: str) -> Source:
@@ -84,9 +94,10 @@ def select_of(source: Source) -> exp.Select:
     whole = Span(first.start, first.end + 1)
     if isinstance(tree, exp.SetOperation):
         raise Refusal(
-            "a query is one SELECT; UNION, INTERSECT and EXCEPT cannot combine streams",
+            "a query is one SELECT; UNION, INTERSECT and EXCEPT cannot combine two",
             span_of(tree.expression),
-            "Write each SELECT as a query of its own.",
+            "Write each SELECT as a query of its own. To read several streams as one, write "
+            "FROM a UNION ALL b.",
         )
     if isinstance(tree, exp.Subquery):
         raise Refusal("a query cannot be in brackets", whole, "Remove the brackets.")
@@ -124,6 +135,7 @@ def _statement(source: Source, select: exp.Select, origin: str) -> ParsedStateme
         ctes=source.slice(with_) if with_ else "",
         relation=_relation(source, select),
         streams=tuple(streams_of(select)),
+        united=tuple(table_name(table) for table in members_of(select.args["from_"].this)),
         items=tuple(_item(source, node) for node in select.expressions),
         where=source.expression(where.this) if where else None,
         window=window.window if window else None,
@@ -243,7 +255,7 @@ def _relation(source: Source, select: exp.Select) -> str:
         *(select.args.get("laterals") or []),
     ]
     spans = [span_of(clause) for clause in clauses]
-    text = source.text[min(span.start for span in spans) : max(span.end for span in spans)]
+    text = source.from_text(min(span.start for span in spans), max(span.end for span in spans))
     return re.sub(r"\A\s*FROM\s*", "", text, flags=re.IGNORECASE)
 
 
