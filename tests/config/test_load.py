@@ -89,12 +89,11 @@ def test_paths_are_relative_to_the_folder_of_the_file():
     assert config.sinks["late_rows"].path == "/tmp/late"
 
 
-def test_the_sink_of_a_transform_is_found():
-    config = parse_config(RIGHT, FILE)
-    sink = config.sink_of("delays")
-    assert sink is not None
-    assert sink.name == "out"
-    assert config.sink_of("others") is None
+def test_the_sinks_of_a_transform_are_found_in_the_order_of_the_file():
+    more = '[sinks.again]\nfrom = "delays"\nformat = "console"\n'
+    config = parse_config(f"{RIGHT}\n{more}", FILE)
+    assert [sink.name for sink in config.sinks_of("delays")] == ["out", "again"]
+    assert config.sinks_of("others") == ()
 
 
 def test_the_place_of_a_statement_in_the_file_is_known():
@@ -186,8 +185,8 @@ def test_a_misspelled_key_is_not_also_reported_as_missing():
         (
             "[sinks.late_rows]",
             '[sinks.late_rows]\nfrom = "delays"',
-            "already go to out",
-            "one sink",
+            "takes results and side output",
+            "make a sink for each",
         ),
         ('event_time_field = "scheduled"', 'sql_file = "a.sql"', "both given", "or the file"),
     ],

@@ -173,6 +173,16 @@ def sink(value: Any, name: str, *, local: bool = True) -> Sink:  # noqa: ANN401 
     return found
 
 
+def results_sinks(value: object, *, local: bool = True) -> dict[str, Sink]:
+    """Return the sinks of the results by their names in messages: ``sink``, or ``sink[0]`` .."""
+    if not isinstance(value, (list, tuple)):
+        return {"sink": sink(value, "sink", local=local)}
+    if not value:
+        raise ConfigError(f"sink is an empty list\n\n{SINK_MEND}")
+    names = ["sink"] if len(value) == 1 else [f"sink[{place}]" for place in range(len(value))]
+    return {name: sink(each, name, local=local) for name, each in zip(names, value, strict=True)}
+
+
 def checkpoint(value: StrPath | None, *, local: bool = True) -> str:
     """Return the checkpoint folder; ``local``: paths without a scheme are on this machine."""
     folder = path_text(value, "checkpoint", _MEND_CHECKPOINT)

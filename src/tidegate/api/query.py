@@ -20,22 +20,14 @@ from tidegate.analysis.messages import in_words
 from tidegate.analysis.types import column_types, refusal
 from tidegate.api import arguments
 from tidegate.api.inputs import Given
-from tidegate.api.reinject import reinject_sinks
 from tidegate.api.replay import REPLAYED, replay
-from tidegate.api.side_output import SideOutputLike, sides_of
-from tidegate.api.targets import (
-    check_results,
-    checked_targets,
-    refuse_nested,
-    tell_result_key,
-    tell_results,
-)
+from tidegate.api.side_output import SideOutputLike
+from tidegate.api.starting import Wanted, ready
 from tidegate.api.unions import united, without_source
 from tidegate.compile import Compiled, compile_statement
 from tidegate.connectors.sinks import SinkLike
 from tidegate.engine.batches import Launch, OnBatch
 from tidegate.engine.final import final_errors, final_results
-from tidegate.engine.handover import wrap_user_sinks
 from tidegate.engine.job import Job, Outlet, Outlets, make_job
 from tidegate.engine.rows.prepare import are_conditions, prepare
 from tidegate.engine.stream import Run
@@ -43,13 +35,11 @@ from tidegate.errors import ConfigError, ExecutionError, QueryError, Span
 from tidegate.explain.display import Explanation, query_html
 from tidegate.explain.render import explain_json
 from tidegate.paths import StrPath
-from tidegate.plan.columns import ROW
 from tidegate.plan.logical import LogicalPlan
 from tidegate.plan.physical import PhysicalPlan
 from tidegate.plan.settings import Settings, TimeMode
-from tidegate.plan.side_output import KINDS, Route
+from tidegate.plan.side_output import Route
 from tidegate.planner.warnings import warnings
-from tidegate.spark.files import is_local_by_default
 from tidegate.spark.isolation import Mirror, in_session, most_tasks
 from tidegate.spark.session import local_session
 
@@ -208,7 +198,7 @@ class Query:
     def start(  # noqa: PLR0913 - the public call; all are options by keyword
         self,
         *,
-        sink: SinkLike | None = None,
+        sink: SinkLike | Sequence[SinkLike] | None = None,
         checkpoint: StrPath | None = None,
         late: SideOutputLike | None = None,
         evicted: SideOutputLike | None = None,
@@ -223,7 +213,7 @@ class Query:
 
         Args:
             sink: where results go: a sink, a function of (frame, epoch), a folder for Parquet, or
-                ``console``. Required.
+                ``console``; or a list of these, each of which gets all results. Required.
             checkpoint: the folder of Spark's progress and of the state; a restart continues from
                 it. Required.
             late: where late rows go: a sink, or a ``SideOutput`` with a sink and its limits;
@@ -243,47 +233,20 @@ class Query:
             StateError: the checkpoint holds the state of another query.
             ExecutionError: the engine does not run this plan yet.
         """
-        session = self._given_spark or self.given.session()
-        local = session is None or is_local_by_default(session)
         given = {"late": late, "evicted": evicted, "errors": errors, "duplicates": duplicates}
-        sinks = {"sink": arguments.sink(sink, "sink", local=local)}
-        sides = sides_of(given, local=local)
-        sinks |= sides.sinks
+        wanted = Wanted(sink=sink, sides=given, checkpoint=checkpoint)
+        interval_us = arguments.trigger(trigger)
+        once, name = arguments.flag(once, "once"), arguments.query_name(name)
+        on_batch = arguments.function(on_batch, "on_batch", "report")
+        found = ready(self, wanted)
         launch = Launch(
-            checkpoint=arguments.checkpoint(checkpoint, local=local),
-            interval_us=arguments.trigger(trigger),
-            once=arguments.flag(once, "once"),
-            name=arguments.query_name(name),
-            on_batch=arguments.function(on_batch, "on_batch", "report"),
+            checkpoint=found.checkpoint,
+            interval_us=interval_us,
+            once=once,
+            name=name,
+            on_batch=on_batch,
         )
-        if session is not None:
-            arguments.check_reachable(session, {"checkpoint": launch.checkpoint, **sinks})
-        stream = self.given.streams.get(self.physical.prepare.source.name)
-        if stream is None or isinstance(stream, str) or not stream.isStreaming:
-            raise ConfigError(
-                f"{self.physical.prepare.source.name} is not a streaming DataFrame\n\nGive "
-                "tidegate.sql(..) one from spark.readStream, or use query.batch(..) for a table."
-            )
-        sinks |= reinject_sinks(self._routed(sides.routes).physical, stream)
-        sinks = checked_targets(sinks, launch.checkpoint, self.given.frames(), stream.sparkSession)
-        tell_result_key(sinks["sink"], self.physical)
-        results = sinks["sink"]
-        tell_results(results, self.physical, lambda: self._columns_for(results))
-        sinks = wrap_user_sinks(sinks, self.spark)
-        side = {kind.name: sinks[kind.argument] for kind in KINDS if kind.argument in sinks}
-        self._warn()
-        frames = self.given.frames()
-        refuse_nested(sinks["sink"], lambda: self.schema)
-        query = self._typed(frames)._routed(sides.routes)
-        rows = query._prepare(frames, keep_rows=sides.keep_rows)
-        outlets = Outlets(results=sinks["sink"], side=side)
-        job = query._job(rows, outlets, partitions=most_tasks(self.spark))
-        if side and not sides.keep_rows:
-            # Records look the same whether they show the row or not.
-            shown = query._prepare(frames, keep_rows=True)
-            job = replace(job, original=shown.schema[ROW].dataType)
-        check_results(sinks["sink"], lambda: query.schema, self.spark)
-        return Run(job, in_session(rows, self.spark), launch)
+        return Run(found.job, in_session(found.rows, self.spark), launch)
 
     def batch(self, **frames: DataFrame) -> DataFrame:
         """Return the final results over tables: what a stream returns once all windows have closed.

@@ -43,7 +43,7 @@ def checked_targets(
     """Return the sinks of a query, checked and given its checkpoint; nothing is written.
 
     Args:
-        sinks: by their argument in ``Query.start``; ``sink`` takes the results.
+        sinks: by their argument in ``Query.start``; see ``is_of_results``.
         checkpoint: the folder of the checkpoint.
         inputs: the stream and the tables, by name.
         spark: the session.
@@ -74,8 +74,13 @@ def checked_targets(
     return owned
 
 
-def tell_result_key(sink: Sink, plan: PhysicalPlan) -> None:
-    """Tell the sink of the results which columns identify a result.
+def is_of_results(argument: str) -> bool:
+    """Return whether a sink takes results: it is ``sink``, or one of several, e.g. ``sink[0]``."""
+    return argument.partition("[")[0] == "sink"
+
+
+def tell_result_key(sink: Sink, plan: PhysicalPlan, argument: str) -> None:
+    """Tell a sink of the results which columns identify a result.
 
     Raises:
         ConfigError: the query has EMIT EARLY, and the sink cannot replace results.
@@ -84,9 +89,9 @@ def tell_result_key(sink: Sink, plan: PhysicalPlan) -> None:
         sink.replace_by(plan.finish.result_key)
     elif plan.close.early_us is not None:
         raise ConfigError(
-            f"sink: {sink!r:.80} cannot take the provisional results of EMIT EARLY: it does not "
-            "replace a result by a later one of the same window and keys\n\nLeave EMIT EARLY out, "
-            "or give a sink that does: tidegate.MemorySink(), tidegate.JdbcSink(..), or "
+            f"{argument}: {sink!r:.80} cannot take the provisional results of EMIT EARLY: it does "
+            "not replace a result by a later one of the same window and keys\n\nLeave EMIT EARLY "
+            "out, or give a sink that does: tidegate.MemorySink(), tidegate.JdbcSink(..), or "
             "tidegate.CallbackSink(function, replaces_results=True) for a function that does."
         )
 
@@ -145,19 +150,22 @@ def check_results(sink: object, schema: Callable[[], StructType], spark: SparkSe
 
 def _refuse_flat(sinks: Mapping[str, Sink]) -> None:
     for argument, sink in sinks.items():
-        if argument != "sink" and isinstance(sink, (FileSink, JdbcSink)) and not sink.nested:
+        if is_of_results(argument):
+            continue
+        if isinstance(sink, (FileSink, JdbcSink)) and not sink.nested:
             raise ConfigError(
                 f"{argument}: format {sink.format} cannot hold the records of side output\n\n"
                 'They contain structs, e.g. the original row: use "json", "parquet" or "orc".'
             )
 
 
-def refuse_nested(sink: Sink, columns: Callable[[], StructType]) -> None:
+def refuse_nested(sink: Sink, columns: Callable[[], StructType], argument: str) -> None:
     """Refuse a sink that cannot hold nested columns for results that have one.
 
     Args:
-        sink: the sink of the results.
+        sink: a sink of the results.
         columns: gives the columns of the results; called only if the sink is such a one.
+        argument: the sink's argument in ``Query.start``.
 
     Raises:
         ConfigError: a column of the results is nested.
@@ -166,7 +174,7 @@ def refuse_nested(sink: Sink, columns: Callable[[], StructType]) -> None:
         return
     column = nested_column(columns(), sink_kind(sink.format))
     if column is not None:
-        raise ConfigError(f"sink: {cannot_hold(sink.format, column)}")
+        raise ConfigError(f"{argument}: {cannot_hold(sink.format, column)}")
 
 
 def nested_column(columns: StructType, kind: SinkKind) -> str | None:
@@ -191,14 +199,25 @@ def cannot_hold(file_format: str, column: str) -> str:
 
 
 def _refuse_shared(sinks: Mapping[str, Sink]) -> None:
-    """Refuse one MemorySink for results and side output: one would replace the other."""
-    results = sinks["sink"]
+    """Refuse one sink for the results twice, and one MemorySink for them and side output.
+
+    One would replace what the other has written.
+    """
+    results = [argument for argument in sinks if is_of_results(argument)]
     for argument, sink in sinks.items():
-        if argument != "sink" and sink is results and isinstance(sink, MemorySink):
-            raise ConfigError(
-                f"sink and {argument} are the same MemorySink\n\n"
-                "Give each its own: results and side output have different columns."
-            )
+        for other in results:
+            if other == argument:
+                break
+            if argument in results and sink == sinks[other]:
+                raise ConfigError(
+                    f"{other} and {argument} are the same sink: {sink!r:.80}\n\n"
+                    "Give each sink once: it gets all results."
+                )
+            if sink is sinks[other] and isinstance(sink, MemorySink):
+                raise ConfigError(
+                    f"{other} and {argument} are the same MemorySink\n\n"
+                    "Give each its own: results and side output have different columns."
+                )
 
 
 def _refuse_meeting(
@@ -215,6 +234,6 @@ def _refuse_meeting(
         # Kinds of side output may share a sink; results share with none.
         if isinstance(sink, FOLDER_SINKS) and sink not in seen:
             places.append(Place(role=Role.SINK, name=argument, path=sink.path))
-            seen += [] if argument == "sink" else [sink]
+            seen += [] if is_of_results(argument) else [sink]
     for clash in clashes(places):
         raise ConfigError(f"{clash.what}\n\n{clash.mend}")

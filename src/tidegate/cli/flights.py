@@ -68,8 +68,7 @@ def copy_example(scratch: Path) -> Path:
 
 
 def _print_results(config: PipelineConfig) -> None:
-    sink = config.sink_of(TRANSFORM)
-    assert sink is not None, "the example has one"
+    (sink,) = config.sinks_of(TRANSFORM)
     spark = local_session(options=config.spark_options)
     results = spark.read.format(sink.format).load(sink.path)
     frame = spark.sql(CLOSED.format(results="{results}", rows=SHOWN_WINDOWS * 3), results=results)
@@ -82,8 +81,7 @@ def _print_results(config: PipelineConfig) -> None:
 
 def _print_summary(config: PipelineConfig, totals: Totals, seconds: float) -> None:
     late = config.sinks[config.transforms[TRANSFORM].side_output.sink_of("late")]
-    sink = config.sink_of(TRANSFORM)
-    assert sink is not None, "the example has one"
+    (sink,) = config.sinks_of(TRANSFORM)
     rate = totals.rows_in * 1000 // max(1, totals.busy_ms)
     click.echo(
         f"\n{totals.rows_in:,} flights in {totals.batches} batches, {seconds:.0f} s in all "

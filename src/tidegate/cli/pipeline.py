@@ -105,7 +105,7 @@ def _start(
     query = open_query(spark, config, transform)
     try:
         return query.start(
-            sink=_results_sink(config, transform),
+            sink=[_made(sink) for sink in config.sinks_of(transform.name)],
             checkpoint=f"{config.checkpoint}/{transform.name}",
             **_side_output(config, transform),
             trigger=config.trigger,
@@ -155,12 +155,6 @@ def _open(spark: SparkSession, config: PipelineConfig, name: str, policy: ErrorP
         return read_table(spark, source)
     except ConfigError as error:
         raise at_source(error, config, source) from None
-
-
-def _results_sink(config: PipelineConfig, transform: TransformConfig) -> Sink:
-    sink = config.sink_of(transform.name)
-    assert sink is not None, "checked with the pipeline file: every transform has a sink"
-    return _made(sink)
 
 
 def _made(sink: SinkConfig) -> Sink:

@@ -247,12 +247,12 @@ def _not_reinjectable(planned: Planned, config: PipelineConfig) -> TidegateError
 
 
 def _append_only(planned: Planned, config: PipelineConfig) -> TidegateError | None:
-    """Return why the sink of a transform cannot take early results, None if it can."""
+    """Return why a sink of a transform cannot take early results, None if all can."""
     from tidegate.config import explain_at
 
-    sink = config.sink_of(planned.name)
-    early_us = planned.compiled.physical.close.early_us
-    if early_us is None or sink is None or sink_kind(sink.format).replaces_results:
+    sinks = config.sinks_of(planned.name)
+    sink = next((each for each in sinks if not sink_kind(each.format).replaces_results), None)
+    if sink is None or planned.compiled.physical.close.early_us is None:
         return None
     return ConfigError(
         explain_at(

@@ -27,8 +27,7 @@ class Target:
 
 def targets_of(config: PipelineConfig, transform: TransformConfig) -> Iterator[Target]:
     """Yield where the results and the side output of a transform go."""
-    results = config.sink_of(transform.name)
-    takers = [] if results is None else [("results", results.name)]
+    takers = [("results", sink.name) for sink in config.sinks_of(transform.name)]
     side = transform.side_output
     for name in side.sinks:
         kinds = [kind.name for kind in KINDS if side.sink_of(kind.name) == name]

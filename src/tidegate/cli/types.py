@@ -65,9 +65,9 @@ def wrong_types(plans: Sequence[Planned], file: Path | None) -> Iterator[Tidegat
 def _nested_results(
     planned: Planned, config: PipelineConfig, frames: dict[str, DataFrame]
 ) -> Iterator[TidegateError]:
-    """Yield the error of a transform whose sink cannot hold a column of the results."""
-    sink = config.sink_of(planned.name)
-    if sink is None or sink_kind(sink.format).nested:
+    """Yield the errors of a transform's sinks that cannot hold a column of the results."""
+    flat = [each for each in config.sinks_of(planned.name) if not sink_kind(each.format).nested]
+    if not flat:
         return
     prepare = planned.compiled.physical.prepare
     transform = config.transforms[planned.name]
@@ -75,11 +75,12 @@ def _nested_results(
     streams = dict.fromkeys(names, frames[prepare.source.name])
     tables = {each.name: frames[each.name] for each in prepare.tables}
     query = sql(transform.sql, settings=transform.settings, streams=streams, tables=tables)
-    column = nested_column(query.schema, sink_kind(sink.format))
-    if column is not None:
-        yield ConfigError(
-            explain_at(config, ("sinks", sink.name, "format"), cannot_hold(sink.format, column))
-        )
+    for sink in flat:
+        column = nested_column(query.schema, sink_kind(sink.format))
+        if column is not None:
+            yield ConfigError(
+                explain_at(config, ("sinks", sink.name, "format"), cannot_hold(sink.format, column))
+            )
 
 
 def _frame(

@@ -137,18 +137,11 @@ def _transform_problems(
     yield from _union_problems((*path, "sources"), transform, sections)
     for route in transform.side_output.routes():
         yield from route_problems((*path, "side_output", route.kind), route, sections)
-    takers = [sink for sink, section in sections.sinks.items() if section.transform == name]
-    if not takers:
+    if not any(section.transform == name for section in sections.sinks.values()):
         yield Problem(
             path=(*path, ""),
             what="no sink takes its results",
             mend=f'Add [sinks.NAME] with from = "{name}" and a format.',
-        )
-    if len(takers) > 1:
-        yield Problem(
-            path=("sinks", takers[1], "from"),
-            what=f"the results of {name} already go to {takers[0]}",
-            mend="A transform has one sink; for another sink, add another transform.",
         )
 
 

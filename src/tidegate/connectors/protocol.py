@@ -120,6 +120,10 @@ class StagedSink(Sink, Protocol):
 @contextmanager
 def persisted(frame: DataFrame) -> Iterator[DataFrame]:
     """Compute all of a frame once, however often it is used then."""
+    if frame._jdf.storageLevel().useMemory():
+        # Whoever has persisted it has computed it too, and drops it.
+        yield frame
+        return
     kept = frame.persist()
     try:
         kept.count()

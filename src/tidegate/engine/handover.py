@@ -1,14 +1,18 @@
-"""Passing frames to users' sinks: computed once, in a session with the user's settings."""
+"""Passing frames to sinks: to those of users in a session with their settings, and to several.
+
+Either way the rows are computed once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tidegate.connectors.protocol import persisted
-from tidegate.engine.job import OwnedOutlet
+from tidegate.engine.job import Outlet, OwnedOutlet
 from tidegate.errors import ExecutionError
+from tidegate.plan.columns import RESULT_ID, RESULT_KEYS
 from tidegate.spark.isolation import Mirror, in_session
 
 if TYPE_CHECKING:
@@ -35,7 +39,50 @@ def wrap_user_sinks(sinks: Mapping[str, Sink], spark: SparkSession) -> dict[str,
     return {name: wrapped[id(sink)] for name, sink in sinks.items()}
 
 
-def _reads_once(sink: Sink) -> bool:
+def as_one(sinks: Sequence[Outlet]) -> Outlet:
+    """Return one outlet for the sinks of the results; a single one is itself."""
+    return sinks[0] if len(sinks) == 1 else SeveralSinks(tuple(sinks))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SeveralSinks:
+    """Sinks that all get the same results, one after another in their order.
+
+    Each replaces an epoch by itself, so a replay after a crash between two of them is harmless.
+    """
+
+    sinks: tuple[Outlet, ...]
+
+    @property
+    def needs_identity(self) -> bool:
+        """See ``Sink``."""
+        return any(_needs_identity(sink) for sink in self.sinks)
+
+    def open(self, owner: str, newest_epoch: int | None) -> None:
+        """See ``OwnedOutlet``."""
+        for sink in self.sinks:
+            if isinstance(sink, OwnedOutlet):
+                sink.open(owner, newest_epoch)
+
+    def write(self, frame: DataFrame, epoch: int) -> None:
+        """Compute a frame once and pass it to each sink."""
+        # The first sink computes it while it writes, if it reads all of it.
+        kept = frame.persist()
+        try:
+            if not _reads_once(self.sinks[0]):
+                kept.count()
+            plain = kept.drop(RESULT_ID, RESULT_KEYS) if self.needs_identity else kept
+            for sink in self.sinks:
+                sink.write(kept if _needs_identity(sink) else plain, epoch)
+        finally:
+            kept.unpersist()
+
+
+def _needs_identity(sink: Outlet) -> bool:
+    return getattr(sink, "needs_identity", False) is True
+
+
+def _reads_once(sink: Outlet) -> bool:
     return getattr(sink, "reads_once", False) is True
 
 
@@ -61,7 +108,7 @@ class _UserSink:
     @property
     def needs_identity(self) -> bool:
         """See ``Sink``."""
-        return getattr(self.sink, "needs_identity", False) is True
+        return _needs_identity(self.sink)
 
     def write(self, frame: DataFrame, epoch: int) -> None:
         """Compute a frame and pass it to the sink.

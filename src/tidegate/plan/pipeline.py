@@ -123,6 +123,6 @@ class PipelineConfig:
     metrics_port: int | None = None
     metrics_host: str = "127.0.0.1"
 
-    def sink_of(self, transform: str) -> SinkConfig | None:
-        """The sink that takes a transform's results."""
-        return next((sink for sink in self.sinks.values() if sink.transform == transform), None)
+    def sinks_of(self, transform: str) -> tuple[SinkConfig, ...]:
+        """The sinks that take a transform's results, in the order of the file."""
+        return tuple(sink for sink in self.sinks.values() if sink.transform == transform)
