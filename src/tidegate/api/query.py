@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from tidegate.analysis.accumulators import check_definitions
@@ -357,7 +357,12 @@ class Query:
         names = {field.name: field.dataType for field in rows.schema} | dict(job.finisher.types)
         types = {name: kind.simpleString() for name, kind in names.items()}
         plan = self.compiled.with_result_types(types).physical
-        return replace(job, plan=plan, finisher=replace(job.finisher, plan=plan))
+        return replace(
+            job,
+            plan=plan,
+            finisher=replace(job.finisher, plan=plan),
+            explain=partial(explain_json, self.logical, plan),
+        )
 
     def _prepare(
         self,

@@ -16,15 +16,17 @@ import click
 from tidegate.cli.check import check, explain
 from tidegate.cli.demo import demo
 from tidegate.cli.init import init
+from tidegate.cli.monitor import monitor
 from tidegate.cli.query import sql
 from tidegate.cli.replay import replay
 from tidegate.cli.run import run
 from tidegate.cli.state import state
 from tidegate.cli.test import test
+from tidegate.cli.top import top
 from tidegate.environment import without_values
 from tidegate.errors import TidegateError
 
-COMMANDS = (check, explain, run, sql, test, replay, state, init, demo)
+COMMANDS = (check, explain, run, sql, test, replay, state, monitor, top, init, demo)
 
 # Read by spark/log4j2.properties.
 LOG_LEVEL = "TIDEGATE_SPARK_LOG"

@@ -17,6 +17,7 @@ from tidegate.api.side_output import SideOutput
 from tidegate.cli.planning import at_source, in_file, plan_transform, unrunnable
 from tidegate.cli.progress import Progress
 from tidegate.cli.signals import Signals
+from tidegate.cli.watching import remote_readers
 from tidegate.config import check_places
 from tidegate.connectors.needed import needed_packages
 from tidegate.connectors.protocol import Sink
@@ -26,6 +27,7 @@ from tidegate.engine.stream import Run
 from tidegate.environment import with_values, without_values
 from tidegate.errors import ConfigError, ExecutionError, TidegateError
 from tidegate.metrics.recorder import serve_metrics
+from tidegate.monitor.server import MonitorServer
 from tidegate.plan.pipeline import PipelineConfig, SinkConfig, TransformConfig
 from tidegate.plan.settings import ErrorPolicy
 from tidegate.plan.side_output import KINDS
@@ -49,11 +51,8 @@ def run_pipeline(
     *,
     ending: Ending,
     once: bool = False,
-    metrics_port: int | None = None,
 ) -> None:
     """Run every transform until all have ended or the process receives a stop signal.
-
-    ``metrics_port`` replaces that of the pipeline.
 
     Raises:
         TidegateError: something is wrong with the pipeline, or one of its queries failed.
@@ -64,8 +63,12 @@ def run_pipeline(
         if refused is not None:
             raise refused
     signals = Signals()
-    port = config.metrics_port if metrics_port is None else metrics_port
-    with _serving(port, config.metrics_host), _logging_to(progress), signals.watched():
+    with (
+        _serving_metrics(config),
+        _serving_monitor(config, progress),
+        _logging_to(progress),
+        signals.watched(),
+    ):
         with signals.kept_from_processes():
             spark = local_session(options=config.spark_options, formats=needed_packages(config))
         runs: list[Run] = []
@@ -78,8 +81,20 @@ def run_pipeline(
                 run.stop(flush=ending is Ending.FLUSH, drain=ending is Ending.DRAIN)
 
 
-def _serving(port: int | None, host: str) -> AbstractContextManager[object]:
-    return nullcontext() if port is None else serve_metrics(port=port, host=host)
+def _serving_metrics(config: PipelineConfig) -> AbstractContextManager[object]:
+    port = config.metrics_port
+    return nullcontext() if port is None else serve_metrics(port=port, host=config.metrics_host)
+
+
+def _serving_monitor(config: PipelineConfig, progress: Progress) -> AbstractContextManager[object]:
+    port = config.monitor_port
+    if port is None:
+        return nullcontext()
+    server = MonitorServer(
+        [config.checkpoint], port=port, host=config.monitor_host, remote=remote_readers
+    )
+    progress.note(f"monitor at {server.url}")
+    return server
 
 
 @contextmanager

@@ -121,6 +121,8 @@ def _pipeline(sections: PipelineFile, text: str, file: Path) -> PipelineConfig:
         trigger=sections.pipeline.trigger,
         metrics_port=sections.pipeline.metrics_port,
         metrics_host=sections.pipeline.metrics_host,
+        monitor_port=sections.pipeline.monitor_port,
+        monitor_host=sections.pipeline.monitor_host,
         spark_options=dict(_spark_options(sections.pipeline.spark)),
         sources=sources,
         transforms={

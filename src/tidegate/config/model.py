@@ -287,6 +287,10 @@ class PipelineSection(Section):
     """metrics_port is the port on which metrics are served to Prometheus, e.g. 9464."""
     metrics_host: Text = "127.0.0.1"
     """metrics_host is the address to serve metrics on; "0.0.0.0" lets other machines read them."""
+    monitor_port: Annotated[int, Field(ge=0, le=65535)] | None = None
+    """monitor_port is the port on which the monitor's page is served, e.g. 9465."""
+    monitor_host: Text = "127.0.0.1"
+    """monitor_host is the address to serve it on; "0.0.0.0" lets other machines see it."""
     spark: dict[str, Any] = {}
     """spark is a table of options of Spark, e.g. master = "local[4]"."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, assert_never, runtime_checkable
+from typing import Any, Protocol, assert_never, runtime_checkable
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StringType
@@ -111,6 +111,8 @@ class Job:
         shards: observes the shards of batches; None without shards.
         lateness: judges rows by the watermark at their place; None: by the one before their batch.
         quotas: what checks quotas; None without one that this query can exceed.
+        explain: returns the plan as EXPLAIN has it, for those who look at the checkpoint; None: not
+            known.
     """
 
     plan: PhysicalPlan
@@ -124,6 +126,7 @@ class Job:
     duplicates: Duplicates | None = None
     lateness: RecordLateness | None = None
     quotas: Quotas | None = None
+    explain: Callable[[], Mapping[str, Any]] | None = None
 
 
 def make_job(plan: PhysicalPlan, rows: DataFrame, outlets: Outlets, partitions: int) -> Job:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tidegate.metrics.report import PHASES, BatchReport
+from tidegate.metrics.report import PHASES, BatchReport, StepSummary
 
 if TYPE_CHECKING:
     from tidegate.engine.job import Job
     from tidegate.metrics.report import Counts
+    from tidegate.state.intents import StepKind
     from tidegate.state.manifest import Manifest
 
 
@@ -33,6 +35,17 @@ class Stopwatch:
     def total_ms(self) -> int:
         """The milliseconds since the start."""
         return round((time.monotonic() - self._started) * 1000)
+
+
+def summarized(after: Manifest, kind: StepKind, job: Job, stopwatch: Stopwatch) -> Manifest:
+    """Return the manifest of a step, about to be written, with a summary of the step."""
+    summary = StepSummary(
+        kind=kind.value,
+        open_windows=job.operator.open_windows(after),
+        duration_ms=stopwatch.total_ms(),
+        phases_ms=stopwatch.phases(),
+    )
+    return replace(after, step=summary)
 
 
 def report_of(after: Manifest, counts: Counts, job: Job, stopwatch: Stopwatch) -> BatchReport:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -29,12 +29,12 @@ from tidegate.engine.clock import Leap, with_clock
 from tidegate.engine.early import early_groups, is_due, unshown_rows
 from tidegate.engine.faults import fault_point
 from tidegate.engine.merging import merge_segments
-from tidegate.engine.reporting import Stopwatch, report_of
+from tidegate.engine.reporting import Stopwatch, report_of, summarized
 from tidegate.engine.rows.prepare import BatchStart
 from tidegate.engine.side_output.records import Judged
 from tidegate.engine.side_output.routing import Unused, goes_out, write_side_output
 from tidegate.engine.windows.operator import Arrival, Closed, Closing, Ingested
-from tidegate.metrics.report import BatchReport, Counts
+from tidegate.metrics.report import BatchReport, Counts, Emissions
 from tidegate.plan.columns import ERROR
 from tidegate.plan.logical import Authority
 from tidegate.plan.settings import TimeMode
@@ -130,7 +130,7 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
     stopwatch.ends("close")
     fault_point("after_results", epoch)
 
-    unused = replace(unused, failed=emitted.failed, closed=emitted.closed)
+    unused = replace(unused, failed=emitted.numbers.result_errors, closed=emitted.closed)
     dropped = write_side_output(unused, job)
     stopwatch.ends("side_output")
     fault_point("after_side_output", epoch)
@@ -142,25 +142,31 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
     # The shards follow from the rows, so an intent does not have them.
     watermark = replace(watermark, watermark_us=intent.watermark_us)
 
-    after = Manifest(
-        epoch=epoch,
-        checkpoint_id=io.store.checkpoint_id,
-        batch_id=batch.batch_id,
-        query_id=batch.query_id,
-        offsets_hash=batch.offsets_hash,
-        fingerprint=job.plan.fingerprint,
-        plan_id=job.plan.plan_id,
-        clock_us=clock_us,
-        machine_us=state.machine_us,
-        gaps=state.gaps,
-        watermark=watermark,
-        bound_us=intent.bound_us,
-        unshown=unshown,
-        writer=io.store.writer,
-        schema=io.types,
-        tables=replace(live, shards=io.store.put_shards(epoch, before, watermark.shards)),
-        totals=state.totals + counts,
-        dropped=state.dropped + dropped,
+    after = summarized(
+        Manifest(
+            epoch=epoch,
+            checkpoint_id=io.store.checkpoint_id,
+            batch_id=batch.batch_id,
+            query_id=batch.query_id,
+            offsets_hash=batch.offsets_hash,
+            fingerprint=job.plan.fingerprint,
+            plan_id=job.plan.plan_id,
+            clock_us=clock_us,
+            machine_us=state.machine_us,
+            gaps=state.gaps,
+            watermark=watermark,
+            bound_us=intent.bound_us,
+            unshown=unshown,
+            writer=io.store.writer,
+            schema=io.types,
+            tables=replace(live, shards=io.store.put_shards(epoch, before, watermark.shards)),
+            totals=state.totals + counts,
+            dropped=state.dropped + dropped,
+            emitted=state.emitted + emitted.numbers,
+        ),
+        batch.kind,
+        job,
+        stopwatch,
     )
     io.store.check_claim()
     io.store.commit(after)
@@ -170,10 +176,7 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
     fault_point("after_clean_up", epoch)
     report = replace(
         report_of(after, counts, job, stopwatch),
-        closed_windows=emitted.windows,
-        rows_out=emitted.rows,
-        early_rows=emitted.early,
-        result_errors=emitted.failed,
+        **asdict(emitted.numbers),
         dropped=dropped,
         merges=int(live is not closed.tables),
         clock_leaps=int(leap is not None),
@@ -201,16 +204,9 @@ def _log_leap(leap: Leap, before: Manifest, batch: Batch) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emitted:
-    """What was emitted: numbers of distinct windows and of result rows.
+    """What was emitted; failed results are in ``closed`` (see ``Finisher.closed``)."""
 
-    ``failed`` results are errors; they are in ``closed`` (see ``Finisher.closed``). ``early`` is
-    the number of provisional results, which are not among ``rows``.
-    """
-
-    windows: int = 0
-    rows: int = 0
-    early: int = 0
-    failed: int = 0
+    numbers: Emissions = field(default_factory=Emissions)
     closed: DataFrame | None = None
 
 
@@ -268,7 +264,7 @@ def _emit(closed: Closed, early: DataFrame | None, epoch: int, job: Job) -> Emit
         if provisional is None:
             return Emitted()
         job.outlets.results.write(provisional, epoch)
-        return Emitted(early=_rows(provisional_rows))
+        return Emitted(numbers=Emissions(early_rows=_rows(provisional_rows)))
     failing: DataFrame | None = None
     failed: Callable[[], dict[str, int]] = dict
     if job.finisher.can_fail:
@@ -284,13 +280,13 @@ def _emit(closed: Closed, early: DataFrame | None, epoch: int, job: Job) -> Emit
     if provisional is not None:
         results = results.unionByName(provisional)
     job.outlets.results.write(results, epoch)
-    return Emitted(
-        windows=closed.windows(),
-        rows=count(),
-        early=provisional_rows().get("rows", 0),
-        failed=failed().get("failed", 0),
-        closed=failing,
+    emitted = Emissions(
+        closed_windows=closed.windows(),
+        rows_out=count(),
+        early_rows=provisional_rows().get("rows", 0),
+        result_errors=failed().get("failed", 0),
     )
+    return Emitted(numbers=emitted, closed=failing)
 
 
 def _rows(numbers: Callable[[], dict[str, int]]) -> int:

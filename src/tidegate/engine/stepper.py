@@ -21,6 +21,7 @@ from tidegate.state.batch import SparkBatch, is_replay
 from tidegate.state.intents import StepKind
 from tidegate.state.manifest import Manifest, check_fingerprint
 from tidegate.state.plan_file import plan_file
+from tidegate.state.plans import put_plan
 from tidegate.state.schema import check_schema
 from tidegate.state.store import StateStore
 
@@ -194,6 +195,8 @@ class Stepper:
             return
         if not self._store.is_claimed:
             self._store.claim(self._state.epoch)
+            if self._job.explain is not None:
+                put_plan(self._store.files, self._store.writer, self._job.explain())
         else:
             self._store.check_claim()
         # Another process may have written, or a step that seemed to fail may have been committed.

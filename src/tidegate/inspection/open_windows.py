@@ -94,12 +94,11 @@ class OpenWindows:
     @property
     def _group(self) -> list[str]:
         """The columns that separate the groups of a window."""
-        names = (*self._partition, *self.plan.keys)
-        return [name for name in names if name in self.manifest.schema]
+        return group_columns(self.manifest, self.plan)
 
     @property
     def _partition(self) -> list[str]:
-        return [name for name in self.plan.columns if name.startswith("_p")]
+        return partition_columns(self.plan)
 
     def _is_open(self, end_us: int) -> bool:
         return self.manifest.bound_us is None or end_us > self.manifest.bound_us
@@ -110,12 +109,12 @@ class OpenWindows:
         for row in self._rows(PANE, within=within):
             pane_us = row[PANE]
             last_us = grid.last_end(pane_us)
-            first_us = _first_end(grid, pane_us)
+            first_us = first_end(grid, pane_us)
             for end_us in range(first_us, last_us + 1, grid.stride_us):
                 if self._is_open(end_us):
                     window = windows.get(end_us)
                     if window is None:
-                        start = _start_of(grid, end_us)
+                        start = start_of(grid, end_us)
                         window = windows[end_us] = OpenWindow(start_us=start, end_us=end_us)
                     window.add(self._group, row)
         return windows.values()
@@ -180,6 +179,17 @@ class OpenWindows:
         return self.reader.rows(segments, columns=columns, within=within)
 
 
+def group_columns(manifest: Manifest, plan: PlanFile) -> list[str]:
+    """Return the columns that separate the groups of a window."""
+    names = (*partition_columns(plan), *plan.keys)
+    return [name for name in names if name in manifest.schema]
+
+
+def partition_columns(plan: PlanFile) -> list[str]:
+    """Return the columns of PARTITION BY."""
+    return [name for name in plan.columns if name.startswith("_p")]
+
+
 def _machine(rows: list[Row]) -> list[Row]:
     """Return the rows of the machine that is active after some rows, in their order."""
     active: list[Row] = []
@@ -212,15 +222,15 @@ def _by(names: Sequence[str], rows: Iterable[Row]) -> Iterable[list[Row]]:
     return groups.values()
 
 
-def _first_end(grid: PaneGrid, pane_us: int) -> int:
-    """The end of the first window that holds a pane."""
+def first_end(grid: PaneGrid, pane_us: int) -> int:
+    """Return the end of the first window that holds a pane."""
     if grid.cumulating:
         return pane_us + grid.pane_us
     return grid.next_end(pane_us)
 
 
-def _start_of(grid: PaneGrid, end_us: int) -> int:
-    """The start of the window that ends at a time."""
+def start_of(grid: PaneGrid, end_us: int) -> int:
+    """Return the start of the window that ends at a time."""
     if grid.cumulating:
         return grid.last_end(end_us - 1) - grid.size_us
     return end_us - grid.size_us

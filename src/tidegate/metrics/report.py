@@ -57,6 +57,37 @@ class Dropped:
         return sum(asdict(self).values())
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Emissions:
+    """What was emitted, added up over steps; the fields are those of ``BatchReport``."""
+
+    closed_windows: int = 0
+    rows_out: int = 0
+    early_rows: int = 0
+    result_errors: int = 0
+
+    def __add__(self, other: Emissions) -> Emissions:
+        mine, theirs = asdict(self), asdict(other)
+        return Emissions(**{name: mine[name] + theirs[name] for name in mine})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepSummary:
+    """What a manifest says about the step that wrote it, for those who look on.
+
+    Attributes:
+        kind: ``batch``, ``drain`` or ``flush``.
+        open_windows: windows open after it.
+        duration_ms: how long it took until its manifest was written.
+        phases_ms: the milliseconds of each of ``PHASES`` until then.
+    """
+
+    kind: str = "batch"
+    open_windows: int = 0
+    duration_ms: int = 0
+    phases_ms: Mapping[str, int] = field(default_factory=dict)
+
+
 # The phases of a step, in their order.
 PHASES = ("ingest", "close", "side_output", "merge", "commit")
 

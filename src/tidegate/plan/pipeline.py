@@ -122,6 +122,8 @@ class PipelineConfig:
     sinks: Mapping[str, SinkConfig]
     metrics_port: int | None = None
     metrics_host: str = "127.0.0.1"
+    monitor_port: int | None = None
+    monitor_host: str = "127.0.0.1"
 
     def sinks_of(self, transform: str) -> tuple[SinkConfig, ...]:
         """The sinks that take a transform's results, in the order of the file."""

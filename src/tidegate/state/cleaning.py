@@ -18,6 +18,7 @@ from tidegate.state.intents import intent_name, intent_terms
 from tidegate.state.manifest import Manifest, Writer
 from tidegate.state.manifest_log import FOLDER as MANIFESTS
 from tidegate.state.manifest_log import ManifestLog, manifest_name, numbers
+from tidegate.state.plans import plan_name
 from tidegate.state.writers import FOLDER as WRITERS
 
 _LOG = logging.getLogger("tidegate")
@@ -122,8 +123,9 @@ class Cleaner:
             else:
                 self._intents[epoch] = names
         terms = numbers(self._files, WRITERS)
-        past = (term for term in terms if term <= self._writer.term - KEPT_MANIFESTS)
+        past = [term for term in terms if term <= self._writer.term - KEPT_MANIFESTS]
         self._due |= dict.fromkeys(f"{WRITERS}/{term}.json" for term in past)
+        self._due |= dict.fromkeys(map(plan_name, past))
         young = False
         if max(terms, default=0) <= self._writer.term:  # Else a newer process cleans up.
             for entry in self._files.entries(SEGMENTS):

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from tidegate.errors import StateError
-from tidegate.metrics.report import Counts, Dropped
+from tidegate.metrics.report import Counts, Dropped, Emissions, StepSummary
 from tidegate.state.watermark import Shard, WatermarkState
 
 # The version of manifests, intents, ``plan.json`` and of the files that manifests name.
@@ -149,6 +149,8 @@ class Manifest:
         tables: the state.
         totals: rows so far, by fate.
         dropped: records of side output so far that were not written, by cause.
+        emitted: what was emitted so far.
+        step: how the step went; None in a manifest of an earlier release.
     """
 
     epoch: int
@@ -169,6 +171,8 @@ class Manifest:
     tables: Tables = field(default_factory=Tables)
     totals: Counts = field(default_factory=Counts)
     dropped: Dropped = field(default_factory=Dropped)
+    emitted: Emissions = field(default_factory=Emissions)
+    step: StepSummary | None = None
 
     @property
     def segments(self) -> tuple[Segment, ...]:
@@ -198,6 +202,8 @@ class Manifest:
                 tables=Tables.from_json(data.pop("tables")),
                 totals=Counts(**data.pop("totals")),
                 dropped=Dropped(**data.pop("dropped", {})),
+                emitted=Emissions(**data.pop("emitted", {})),
+                step=_step(data.pop("step", None)),
                 gaps=tuple((first, last) for first, last in data.pop("gaps")),
                 unshown=_range(data.pop("unshown", None)),
                 **data,
@@ -249,6 +255,10 @@ def _range(data: Sequence[int] | None) -> tuple[int, int] | None:
         return None
     first, last = data
     return first, last
+
+
+def _step(data: Mapping[str, Any] | None) -> StepSummary | None:
+    return None if data is None else StepSummary(**data)
 
 
 def _segment(data: Mapping[str, Any]) -> Segment:

@@ -23,13 +23,28 @@ class ManifestLog:
         Raises:
             StateError: the folder cannot be listed.
         """
+        return sorted(self.commits())
+
+    def commits(self) -> dict[int, float]:
+        """Return the epochs of all manifests, each with the time at which it was last changed.
+
+        Times are seconds since 1970.
+
+        Raises:
+            StateError: the folder cannot be listed.
+        """
         try:
-            return numbers(self.files, FOLDER)
+            found = self.files.entries(FOLDER)
         except OSError as error:
             raise StateError(
                 f"{self.files.where(FOLDER)} cannot be listed: {reason(error)}\n\nMake the "
                 "checkpoint readable, then start the query again."
             ) from error
+        return {
+            int(stem): entry.modified_s
+            for entry in found
+            if (stem := entry.name.removesuffix(".json")).isdecimal()
+        }
 
     def newest(self) -> Manifest | None:
         """Return the newest manifest, None when there is none.

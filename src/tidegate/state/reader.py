@@ -6,7 +6,7 @@ stay for another ten batches.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -17,9 +17,10 @@ from tidegate.errors import StateError
 from tidegate.state.damage import FOLDER as SEGMENTS
 from tidegate.state.damage import Damage, listed_damage
 from tidegate.state.files import Files, LocalFiles
-from tidegate.state.manifest import Manifest, Segment
+from tidegate.state.manifest import Manifest, Segment, Writer
 from tidegate.state.manifest_log import ManifestLog, reason
 from tidegate.state.plan_file import NAME, PlanFile
+from tidegate.state.plans import plan_of
 from tidegate.state.rollback import rollback_of
 from tidegate.state.shards import with_shards
 
@@ -53,6 +54,40 @@ class StateReader:
     def epochs(self) -> list[int]:
         """Return the epochs whose manifests are kept, ascending."""
         return self._log.epochs()
+
+    def commits(self) -> dict[int, float]:
+        """Return the epochs whose manifests are kept, each with the time at which it was written.
+
+        Times are seconds since 1970.
+
+        Raises:
+            StateError: the folder cannot be listed.
+        """
+        return self._log.commits()
+
+    def head(self, epoch: int) -> Manifest:
+        """Return the manifest of an epoch, without the shards if there is a table of them.
+
+        Raises:
+            StateError: it cannot be read.
+        """
+        return self._log.read(epoch)
+
+    def with_shards(self, head: Manifest) -> Manifest:
+        """Return a manifest with the shards of its table.
+
+        Raises:
+            StateError: a file is missing or damaged.
+        """
+        return with_shards(self.every_file, head)
+
+    def explained(self, writer: Writer | None) -> Mapping[str, Any] | None:
+        """Return the plan of what a process runs, as EXPLAIN has it; None if it is not known.
+
+        Raises:
+            StateError: it cannot be parsed.
+        """
+        return plan_of(self.every_file, writer)
 
     def manifest(self, epoch: int | None = None) -> Manifest:
         """Return the manifest of an epoch, by default the newest.
@@ -91,8 +126,16 @@ class StateReader:
         """Return the files of segments.
 
         Raises:
-            StateError: one is missing or does not have the size that the manifest says.
+            StateError: one is missing, does not have the size that the manifest says, or is not in
+                the checkpoint.
         """
+        for segment in segments:
+            for name in (segment.name, *(file.name for file in segment.files)):
+                if "/" in name or "\\" in name or name in ("", ".", ".."):
+                    raise StateError(
+                        f"a manifest of checkpoint {self.checkpoint} names the file {name!r:.80}, "
+                        "which is not in it\n\nRestore the manifest from a copy of the checkpoint."
+                    )
         damage = self.damage(segments)
         if damage is not None:
             raise damage.error(str(self.checkpoint))
@@ -123,6 +166,21 @@ class StateReader:
         Raises:
             StateError: a file is damaged, or pyarrow is not installed.
         """
+        for file in self._parquet_files(segments):
+            for batch in file.iter_batches(columns=columns):
+                yield from (batch if within is None else _within(batch, *within)).to_pylist()
+
+    def table(self, segments: tuple[Segment, ...], columns: Sequence[str]) -> Any:  # noqa: ANN401 - of pyarrow
+        """Return columns of the state rows of segments, of which there is one, as a pyarrow table.
+
+        Raises:
+            StateError: a file is damaged, or pyarrow is not installed.
+        """
+        tables = [file.read(columns=list(columns)) for file in self._parquet_files(segments)]
+        # A column may have been narrower in older files.
+        return import_module("pyarrow").concat_tables(tables, promote_options="permissive")
+
+    def _parquet_files(self, segments: tuple[Segment, ...]) -> Iterator[Any]:
         if find_spec("pyarrow") is None:
             raise StateError(
                 "reading the rows of the state (Parquet) needs pyarrow\n\nRun: pip install "
@@ -131,9 +189,7 @@ class StateReader:
         parquet = import_module("pyarrow.parquet")
         for path in self.paths(segments):
             # Spark writes TIMESTAMP as INT96, of which Python has no nanoseconds.
-            file = parquet.ParquetFile(path, coerce_int96_timestamp_unit="us")
-            for batch in file.iter_batches(columns=columns):
-                yield from (batch if within is None else _within(batch, *within)).to_pylist()
+            yield parquet.ParquetFile(path, coerce_int96_timestamp_unit="us")
 
     @property
     def _root(self) -> Path:
