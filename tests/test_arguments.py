@@ -51,7 +51,7 @@ WRONG = [
     (sql(" ;"), "the statement is empty", "Write SELECT"),
     (sql(settings="5s"), "settings is '5s', it must be a dict", 'settings={"watermark_lag": "5s"}'),
     (sql(settings={1: 2}), "the key 1 of settings is 1, it must be text", "settings={"),
-    (sql(settings={"watermark_lag": 5}), "watermark_lag = 5: a duration has a unit", "5m"),
+    (sql(settings={"watermark_lag": 5}), "watermark_lag = 5: a duration is text with a unit", "5m"),
     (sql(settings={"lag": "5s"}), "there is no key lag", "watermark_lag"),
     (sql(streams=["clicks"]), "streams is a list, it must be a dict", 'streams={"clicks":'),
     (sql(streams={5: CLICKS}), "the name 5 in streams is 5", "name from the statement"),

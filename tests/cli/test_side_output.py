@@ -102,13 +102,13 @@ format = "console"
         (
             'reinject_to = "clicks"',
             'reinject_to = "clicks", include_original = false',
-            "it is the original row that goes back",
+            "the original row is what goes back",
             "Remove include_original",
         ),
         (
             'late = { sink = "late"',
             'evicted.sink = "late"\nlate = { sink = "reinject", reinject_to = "clicks"',
-            "late rows are late again when they come back",
+            "late rows would be late again when they come back",
             "allow_reinject = true",
         ),
         (

@@ -113,7 +113,7 @@ def test_keys_of_kafka_are_refused_for_another_format(tmp_path):
     text = PIPELINE.format(source="max_offsets_per_trigger = 5", sink=SINK)
     with pytest.raises(ConfigError) as refused:
         parse_config(text.replace('format = "kafka"', 'format = "rate"', 1), tmp_path / "p.toml")
-    assert "max_offsets_per_trigger is a key of format kafka, and this one is rate" in str(
+    assert "max_offsets_per_trigger is a key of format kafka; the format here is rate" in str(
         refused.value
     )
 

@@ -80,7 +80,7 @@ def test_the_error_of_a_key_unlike_any_other_lists_all_keys():
     [
         ({"watermark_lag": "5 min"}, "watermark_lag = \"5 min\": '5 min' is not a duration"),
         ({"watermark_lag": "-5m"}, "'-5m' is negative"),
-        ({"watermark_lag": 5}, "watermark_lag = 5: a duration has a unit"),
+        ({"watermark_lag": 5}, "watermark_lag = 5: a duration is text with a unit"),
         ({"watermark_lag": True}, "watermark_lag = true: it must be a whole number"),
         ({"idle_timeout": "0s"}, 'idle_timeout = "0s": it must be greater than 0'),
         ({"on_idle": "wait"}, "on_idle = \"wait\": it must be 'hold' or 'advance'"),

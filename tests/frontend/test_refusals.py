@@ -95,7 +95,7 @@ CLAUSES = [
         "watermark is given twice",
     ),
     ("GROUP BY TUMBLE(ts, INTERVAL 1 DAY) «ON ts»", "event time is given twice"),
-    ("GROUP BY countwindow(2) ON ts «ON ts»", "this is the second"),
+    ("GROUP BY countwindow(2) ON ts «ON ts»", "a second ON clause"),
     ("GROUP BY countwindow(2) WATERMARK («INTERVAL -1 DAY»)", "is negative"),
     ("GROUP BY countwindow(2) «WATERMARK ()»", "needs a lag"),
     ("GROUP BY countwindow(2) WATERMARK («LAG INTERVAL 1 DAY»)", "no parameter LAG"),
@@ -180,8 +180,8 @@ MEANINGS = [
     ("SELECT v, «v + 1 AS V» FROM clicks %W", "two columns of the result are called V"),
     ("SELECT who FROM clicks %W «HAVING v > 1»", "HAVING filters groups"),
     ("SELECT v FROM clicks WHERE v = «:limit» %W", "a parameter has no value"),
-    ("SELECT k FROM info «LEFT JOIN clicks ON who = k» %W, k", "LEFT JOIN would bring out"),
-    ("SELECT who FROM clicks «FULL JOIN info ON who = k» %W, who", "FULL JOIN would bring out"),
+    ("SELECT k FROM info «LEFT JOIN clicks ON who = k» %W, k", "LEFT JOIN would emit"),
+    ("SELECT who FROM clicks «FULL JOIN info ON who = k» %W, who", "FULL JOIN would emit"),
     ("SELECT c.who FROM clicks «JOIN clicks c ON true» %W", "both streams"),
     ("SELECT v FROM clicks WHERE who IN («SELECT who FROM clicks») %W", "reads a stream"),
     ("SELECT n FROM (SELECT who AS n FROM clicks «GROUP BY who») %W", "GROUP BY in a subquery"),
@@ -210,7 +210,7 @@ EARLY_RESULTS = [
     ("SELECT v FROM clicks EMIT EARLY «INTERVAL» 10 SECOND", "EMIT EARLY is followed by EVERY"),
     ("SELECT sum(v) FROM clicks %W EMIT EARLY EVERY «INTERVAL 0 SECOND»", "is not positive"),
     ("SELECT sum(v) FROM clicks %W EMIT EARLY EVERY «10»", "10 is not an INTERVAL literal"),
-    ("SELECT sum(v) FROM clicks %W %E «EMIT ON WINDOW CLOSE»", "this is the second"),
+    ("SELECT sum(v) FROM clicks %W %E «EMIT ON WINDOW CLOSE»", "a second EMIT clause"),
 ]
 
 

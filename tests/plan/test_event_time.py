@@ -29,7 +29,7 @@ def test_the_statement_comes_before_the_setting_and_the_metadata() -> None:
     bound = query(EVERYWHERE, event_time=expression("ts"))
     event_time = resolve_watermark(bound, Settings(event_time_field="seen")).event_time
     assert (event_time.sql, event_time.authority) == ("unix_micros(ts)", Authority.SQL)
-    assert event_time.why == 'the statement names it, so event_time_field = "seen" gives way'
+    assert event_time.why == 'the statement names it, so event_time_field = "seen" is not used'
 
 
 def test_the_setting_comes_before_the_metadata() -> None:
@@ -71,7 +71,7 @@ def test_without_an_event_time_rows_take_the_clock_and_a_warning_is_due() -> Non
     spec = resolve_watermark(query(), Settings(watermark_lag_us=5, allowed_lateness_us=7))
     assert (spec.mode, spec.event_time.sql) == (TimeMode.PROCESSING, None)
     assert spec.event_time.authority is Authority.DEFAULT
-    assert "a warning is due" in spec.event_time.why
+    assert 'if that is meant, set time = "processing"' in spec.event_time.why
     assert (spec.lag_us, spec.lateness_us) == (0, 0)
 
 
@@ -127,8 +127,8 @@ def test_a_number_in_the_statement_needs_a_unit() -> None:
     with pytest.raises(QueryError) as refusal:
         resolve_watermark(bound, Settings())
     assert str(refusal.value) == (
-        "query, line 1, column 51: event time ts is a number (BIGINT), "
-        "and its unit is not guessed\n\n"
+        "query, line 1, column 51: event time ts is a number (BIGINT) "
+        "whose unit is not given\n\n"
         "  1 | SELECT user, count(*) FROM clicks GROUP BY TUMBLE(ts, ..), user WATERMARK (..)\n"
         "    |                                                   ^^\n\n"
         'Say what it counts since 1970: event_time_unit = "ms" (or "s", "us", "ns").'
@@ -140,8 +140,8 @@ def test_a_number_named_by_the_setting_needs_a_unit() -> None:
     with pytest.raises(ConfigError) as refusal:
         resolve_watermark(bound, Settings(event_time_field="ts"))
     assert str(refusal.value) == (
-        'event_time_field = "ts": event time ts is a number (DOUBLE), '
-        "and its unit is not guessed\n\n"
+        'event_time_field = "ts": event time ts is a number (DOUBLE) '
+        "whose unit is not given\n\n"
         'Say what it counts since 1970: event_time_unit = "ms" (or "s", "us", "ns").'
     )
 

@@ -30,7 +30,7 @@ def test_a_plain_statement_has_no_warning() -> None:
 def test_processing_time_that_nobody_asked_for_is_warned_of() -> None:
     text = "SELECT count(*) AS n FROM s GROUP BY tumblingwindow('ss', 10)"
     (warning,) = warned(text, event_time_field=None)
-    assert warning.startswith("windows are in processing time, since nothing names an event time")
+    assert warning.startswith("windows are in processing time, because nothing names an event time")
     assert warned(text, event_time_field=None, time=TimeMode.PROCESSING) == ()
 
 
@@ -45,7 +45,7 @@ def test_windows_with_gaps_are_warned_of_with_the_two_sizes_swapped() -> None:
 def test_a_word_that_is_a_call_is_warned_of_where_a_column_is_near() -> None:
     (warning,) = warned("SELECT user, count(*) AS n FROM s GROUP BY tumblingwindow('ss', 10)")
     assert warning == (
-        "user is Spark's function user(), since no column has this name. "
+        "user means Spark's function user(), because no column has this name. "
         "Write user_id if the column is meant, user() if not."
     )
     assert (
@@ -74,5 +74,5 @@ def test_check_and_explain_print_warnings_beside_their_answer(command: str) -> N
     given = [command, "--sql", sql, "--schema", "ts TIMESTAMP, user_id INT"]
     result = CliRunner().invoke(main, given)
     assert result.exit_code == 0
-    assert "query: warning: user is Spark's function user()" in result.stderr
+    assert "query: warning: user means Spark's function user()" in result.stderr
     assert "warning" not in result.stdout

@@ -1,4 +1,4 @@
-"""The accumulators that users registered: asked of Spark's analyzer when a query starts."""
+"""Checks the accumulators that users registered with Spark's analyzer, when a query starts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check_definitions(plan: PhysicalPlan, rows: DataFrame) -> None:
         rows: prepared rows, asked for their types only.
 
     Raises:
-        ConfigError: with the text and what Spark says of it.
+        ConfigError: names the text and what Spark says about it.
     """
     own = [aggregate for aggregate in plan.ingest.aggregates if aggregate.function in REGISTERED]
     if not own:
@@ -47,7 +47,7 @@ def _check(aggregate: Aggregate, plan: PhysicalPlan, rows: DataFrame) -> None:
     if not has_merge(aggregate):
         count = defined.arity[0]
         raise ConfigError(
-            f"{aggregate.text} is not how {name} is called\n\n"
+            f"{aggregate.text} is not a valid call of {name}\n\n"
             f"It takes {count} argument{'' if count == 1 else 's'} and no DISTINCT."
         )
     planned = plan_accumulator(aggregate, plan.ingest.arguments)

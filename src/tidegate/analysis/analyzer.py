@@ -27,7 +27,7 @@ _INTERNAL = re.compile(r"(?:; line \d+|\n|\s*SQLSTATE:).*", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """What Spark says of a query: its error condition, the facts by name, the whole message."""
+    """What Spark says about a query: its error condition, the facts by name, the whole message."""
 
     condition: str
     facts: Mapping[str, str]
@@ -66,7 +66,7 @@ class Analyzer:
         except PySparkException as error:
             return failure_of(error)
         except Py4JJavaError as error:
-            # What PySpark has no class for, such as a lambda where none may stand.
+            # PySpark has no class for some errors, such as that of a misplaced lambda.
             said = str(error.java_exception.getMessage())
             return Failure(condition="", facts={}, message=_bare(said))
 

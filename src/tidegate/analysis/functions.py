@@ -26,7 +26,7 @@ _IN_PYTHON = f"{_EXPRESSIONS}.PythonUDAF"
 def user_functions(spark: SparkSession) -> tuple[UserFunction, ...]:
     """Return the functions of a session that are not Spark's own, by name.
 
-    One that is named as a function of Spark's is left out: Spark calls its own.
+    One with the name of a built-in function is left out, because Spark calls its own.
     """
     session: Any = spark._jsparkSession
     jvm: Any = spark._jvm
@@ -39,7 +39,7 @@ def user_functions(spark: SparkSession) -> tuple[UserFunction, ...]:
         own.apply(place).unquotedString().removeprefix(_OF_THE_SESSION)
         for place in range(own.size())
     }
-    # A function of a catalog has another qualified name, by which no statement of ours calls.
+    # Functions of a catalog have longer qualified names, which statements cannot call.
     return tuple(
         _described(spark, name)
         for name in sorted(names)
@@ -57,14 +57,14 @@ def _described(spark: SparkSession, name: str) -> UserFunction:
 
 
 def _kinds(spark: SparkSession, name: str) -> list[str]:
-    """The Java classes of a call of a function, the nearest first; none that cannot be told."""
+    """The Java classes of a call of a function, most specific first; none if Spark cannot say."""
     session: Any = spark._jsparkSession
     jvm: Any = spark._jvm
     no_arguments = jvm.PythonUtils.toSeq(jvm.java.util.ArrayList())
     try:
         found = session.sessionState().catalog().resolveBuiltinOrTempFunction(name, no_arguments)
     except (Py4JError, AnalysisException):
-        # It wants arguments, as a scalar may; Spark's aggregators and Python functions do not mind.
+        # It needs arguments, so it is a scalar: aggregators and Python functions accept none.
         return []
     kinds = []
     kind = found.get().getClass() if found.isDefined() else None

@@ -9,7 +9,7 @@ from tidegate.analysis.analyzer import Failure
 
 _MEND = "Correct the expression; its functions and types are those of Spark SQL."
 _MISMATCH = "DATATYPE_MISMATCH."
-# Names that Spark, or a query made of the statement, has for what the user did not name.
+# Names that Spark or our generated queries give to what the user did not name.
 _OF_TREES = re.compile(
     r"_tidegate_|#\d|\b(?:namedlambdavariable|commonexpressionref|lambdafunction)\("
 )
@@ -21,7 +21,7 @@ def in_words(text: str, failure: Failure) -> tuple[str, str]:
 
     Args:
         text: the expression as the user wrote it.
-        failure: what Spark says of it.
+        failure: what Spark says about it.
     """
     facts = {name: _plain(value) for name, value in failure.facts.items()}
     make = _WORDS.get(failure.condition.removeprefix(_MISMATCH))
@@ -33,7 +33,7 @@ def in_words(text: str, failure: Failure) -> tuple[str, str]:
 
 
 def not_boolean(text: str, clause: str, kind: str) -> tuple[str, str]:
-    """Return what is wrong with a condition that is none, and what to write instead."""
+    """Return what is wrong with a condition that is not BOOLEAN, and what to write instead."""
     return (
         f"the condition {text} of {clause} is {kind}, but it must be BOOLEAN",
         f"Write a comparison, e.g. ({text}) IS NOT NULL.",

@@ -99,10 +99,10 @@ def _refused(
 
 
 def _smallest(part: Probe, condition: str, spark_analyzer: Analyzer) -> Probe | None:
-    """The smallest part that is refused as the one around it is.
+    """The smallest part that is refused for the same reason as the part around it.
 
-    A part may be refused for being alone, such as the variable of a lambda: that is another
-    condition, and says nothing.
+    A part may be refused only because it is alone, such as the variable of a lambda: that is
+    another condition, which tells nothing about the statement.
     """
     answer = spark_analyzer.ask(part.query, part.ctes)
     if not isinstance(answer, Failure):
@@ -115,7 +115,7 @@ def _smallest(part: Probe, condition: str, spark_analyzer: Analyzer) -> Probe | 
 
 
 def _is_about_names(failure: Failure) -> bool:
-    """Whether Spark does not know a name: names have been checked, so it is one of ours."""
+    """Whether Spark does not know a name; since names have been checked, it is one of ours."""
     return failure.condition.startswith(("UNRESOLVED_", "MISSING_"))
 
 
@@ -128,7 +128,7 @@ def _type_of(part: Probe, failure: Failure) -> str:
 
 
 def _said(text: str, words: Mapping[str, str]) -> str:
-    """A text that says what the user wrote for the names in the queries."""
+    """The text with the names in our queries replaced by what the user wrote."""
     return re.sub(r"\b_[akx]\d+\b", lambda name: words.get(name[0], name[0]), text)
 
 
@@ -188,7 +188,7 @@ def _refused_setting(
 
 
 def _unordered(kind: DataType) -> str | None:
-    """The name of a type without an order that a type is or has in it; None: there is none."""
+    """The name of the unordered type that a type is or contains, None if there is none."""
     name = kind.typeName()
     if name in _UNORDERED:
         return name

@@ -26,7 +26,7 @@ from tidegate.names import nearest
 
 
 def cross_problems(sections: PipelineFile) -> Iterable[Problem]:
-    """Yield what is wrong between keys that are right one by one."""
+    """Yield conflicts between keys that are each valid on their own."""
     for kind, tables in (("sources", sections.sources), ("tables", sections.tables)):
         for name, table in tables.items():
             yield from _source_problems((kind, name), table)
@@ -73,7 +73,7 @@ def _key_problems(
         if getattr(section, key, None) is not None:
             yield Problem(
                 path=(*path, key),
-                what=f"{key} is a key of format {name}, and this one is {section.format}",
+                what=f"{key} is a key of format {name}; the format here is {section.format}",
                 mend=f"Leave {key} out.",
             )
     given = {option.lower() for option in section.options}
@@ -181,13 +181,13 @@ def _sink_problems(name: str, sink: SinkSection, sections: PipelineFile) -> Iter
         yield Problem(
             path=(*path, "format"),
             what=f"format {sink.format} cannot hold the records of side output",
-            mend="They have structs, such as the original row: choose json, parquet or orc.",
+            mend="Records contain structs, such as the original row: choose json, parquet or orc.",
         )
     if len(users) > 1 and kind.has_path:
         yield Problem(
             path=(*path, "path"),
             what=f"sink {name} takes side output of {' and '.join(users)}",
-            mend="Each transform replaces the other's files: make a sink for each.",
+            mend="Each would replace the other's files: make a sink for each.",
         )
     if sink.transform is not None and users:
         yield Problem(

@@ -1,4 +1,4 @@
-"""The folders of a pipeline file: where they are, and which must not meet."""
+"""The folders of a pipeline file: where they are, and which overlap but must not."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 
 def resolve(path: str, folder: Path) -> str:
-    """Return a path of a pipeline file that stands in ``folder``: absolute, or a URL."""
+    """Return a path of a pipeline file in ``folder``, made absolute unless it is a URL."""
     return path if _SCHEME.match(path) else str(folder / path)
 
 
 def folder_problems(sections: PipelineFile, folder: Path) -> Iterator[Problem]:
-    """Yield which folders of a pipeline file meet where they must not."""
+    """Yield the folders of a pipeline file that overlap but must not."""
     checkpoint = ("pipeline", "checkpoint")
     found = {checkpoint: (Role.CHECKPOINT, "the checkpoint", sections.pipeline.checkpoint)}
     for role, kind, tables in (

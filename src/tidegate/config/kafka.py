@@ -55,7 +55,7 @@ def _decoding_problems(
         yield Problem(
             path=(*path, "avro_schema"),
             what=f"avro_schema: the file cannot be read: {why_unreadable(error)}",
-            mend="A file is relative to the folder of this file.",
+            mend="The path is relative to the folder of this file.",
         )
         return
     except ValueError as error:
@@ -75,7 +75,7 @@ def _fields(source: SourceSection, folder: Path) -> list[str]:
 
     Raises:
         OSError, UnicodeDecodeError: the file of the Avro schema cannot be read.
-        ValueError: the Avro schema is none.
+        ValueError: the text is not an Avro schema.
     """
     if source.value == JSON and source.ddl is not None:
         return [column.name for column in parse_schema(source.ddl)]

@@ -42,7 +42,7 @@ def load_config(path: str | Path) -> PipelineConfig:
     """Return what a pipeline file says. Paths in it are relative to the folder it is in.
 
     Raises:
-        ConfigError: the file cannot be read, is no TOML, or says something wrong.
+        ConfigError: the file cannot be read, is not TOML, or has mistakes.
     """
     file = Path(path)
     try:
@@ -63,7 +63,7 @@ def parse_config(text: str, file: Path) -> PipelineConfig:
     """Return what the text of a pipeline file says; ``file`` is for messages and relative paths.
 
     Raises:
-        ConfigError: the text is no TOML or says something wrong; all problems are told, by line.
+        ConfigError: the text is not TOML or has mistakes; the message lists all of them, by line.
     """
     text = text.replace("\r\n", "\n")
     try:
@@ -85,7 +85,7 @@ def parse_config(text: str, file: Path) -> PipelineConfig:
 
 
 def explain_at(config: PipelineConfig, path: tuple[str, ...], message: str) -> str:
-    """Return a message that was made without the file, with the line of ``path`` in the file."""
+    """Add the line of ``path`` in the file to a message that was made without the file."""
     what, _, mend = message.partition("\n\n")
     return render_in_file([Problem(path=path, what=what, mend=mend)], config.file.name, config.text)
 

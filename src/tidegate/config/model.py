@@ -29,7 +29,7 @@ from tidegate.time import parse_duration
 
 def _duration(value: object) -> object:
     if isinstance(value, int) and not isinstance(value, bool):
-        raise ValueError("a duration has a unit, one of us ms s m h d, and is text")
+        raise ValueError("a duration is text with a unit, one of us ms s m h d")
     return parse_duration(value) if isinstance(value, str) else value
 
 
@@ -90,7 +90,7 @@ def _one_of(*words: str) -> BeforeValidator:
     return _OneOf(_Words(words))
 
 
-# How editors check what the validators read; the model has the values after that.
+# What editors check: the values before the validators convert them.
 _DURATION_SCHEMA = WithJsonSchema({"type": "string", "pattern": r"^\s*\d+\s*(us|ms|s|m|h|d)\s*$"})
 _OPTION_SCHEMA = WithJsonSchema({"type": ["string", "number", "boolean"]})
 _TEXT_SCHEMA = WithJsonSchema({"type": "string", "minLength": 1})
@@ -135,7 +135,7 @@ class SettingsSection(Section):
     """lateness is "batch" (the default) or "record": a row is judged by the watermark before its
     batch, or by the one at its place in its shard."""
     shard: str | None = None
-    """shard is an expression with a watermark for each of its values, e.g. "partition"."""
+    """shard is an expression, e.g. "partition"; each of its values has its own watermark."""
     shard_expiry: PositiveDuration | None = None
     """shard_expiry is the silence after which a shard is forgotten, e.g. "7d"."""
     idle_timeout: PositiveDuration | None = None
@@ -144,7 +144,7 @@ class SettingsSection(Section):
     """on_idle is "hold" (the default) or "advance": what the watermark does when all shards are
     idle."""
     clock_interval: PositiveDuration = DEFAULTS.clock_interval_us
-    """clock_interval is how often time passes without rows, e.g. "1s" (the default)."""
+    """clock_interval is how often time passes when no rows come, e.g. "1s" (the default)."""
     max_groups: PositiveInt | None = None
     """max_groups is the maximum number of groups in a window; rows of other groups are evicted."""
     max_rows_per_group: PositiveInt | None = None
@@ -154,9 +154,9 @@ class SettingsSection(Section):
     """error_policy is "side_output" (the default), "null" or "fail": what happens to a row whose
     expression fails."""
     dedup_key: str | None = None
-    """dedup_key is an expression; a row with a known value is a duplicate, e.g. "id"."""
+    """dedup_key is an expression, e.g. "id"; a row whose value was seen before is a duplicate."""
     dedup_horizon: PositiveDuration | None = None
-    """dedup_horizon is how long a dedup_key is known, e.g. "10m"."""
+    """dedup_horizon is how long a value of dedup_key is remembered, e.g. "10m"."""
     streaming_aggregation: RowPath = Field(DEFAULTS.streaming_aggregation, strict=False)
     """streaming_aggregation is "auto" (the default) or "off": rows are kept whole."""
 
@@ -254,7 +254,7 @@ class SourceSection(TableSection):
     """max_offsets_per_trigger is the maximum number of records in one micro-batch."""
     value: Annotated[str, _one_of(*VALUES)] | None = None
     """value says how the values of records are decoded: "json" by schema, "avro" by avro_schema,
-    or "bytes" (the default: they are not)."""
+    or "bytes" (the default: not at all)."""
     avro_schema: Text | None = None
     """avro_schema is the schema of the values as JSON, or the file that contains it."""
 

@@ -1,6 +1,6 @@
-"""Checks of the paths in a pipeline file: which cannot be read or written on this machine.
+"""Finds paths in a pipeline file that cannot be read or written on this machine.
 
-``check`` and ``run`` make them before Spark starts. They create nothing.
+``check`` and ``run`` do this before Spark starts. It creates nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def check_places(config: PipelineConfig) -> None:
     """Refuse a pipeline whose sources are not there, or whose folders cannot be written.
 
     Raises:
-        ConfigError: all that is wrong, by line of the file.
+        ConfigError: lists all of them, by line of the file.
     """
     problems = list(_problems(config))
     if problems:
@@ -31,9 +31,9 @@ def check_places(config: PipelineConfig) -> None:
 
 
 def missing_input(path: str) -> tuple[str, str] | None:
-    """Return what is wrong with a path to read, and the mend; None if nothing is found to be.
+    """Return what is wrong with a path to read, and the mend; None if nothing is.
 
-    A path elsewhere or with a wildcard is Spark's to find.
+    Paths on other file systems and paths with wildcards are left to Spark.
     """
     place = local_path(path)
     if place is None:
@@ -58,7 +58,7 @@ def _problems(config: PipelineConfig) -> Iterator[Problem]:
         if "/" in name or name in ("", ".", ".."):
             yield Problem(
                 path=("transforms", name, ""),
-                what=f'"{name}" cannot be the name of a folder, which keeps its checkpoint',
+                what=f'"{name}" cannot be its name: its checkpoint is a folder of that name',
                 mend="Name it in letters, digits, - and _.",
             )
     yield from _unset(config)
@@ -114,7 +114,7 @@ def _problem(key: tuple[str, ...], path: str, wrong: tuple[str, str]) -> Problem
 
 
 def _is_here(config: PipelineConfig, path: str) -> bool:
-    """Whether a path is one of this machine, or a URL; others depend on the settings of Hadoop."""
+    """Whether a path is on this machine, or a URL; others depend on the settings of Hadoop."""
     if scheme_of(path) is not None:
         return True
     default = config.spark_options.get("spark.hadoop.fs.defaultFS", "file:")

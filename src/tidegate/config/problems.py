@@ -15,9 +15,9 @@ from tidegate.names import nearest, suggestion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing that is wrong: at ``path`` (section, name, key ..), what it is, and the mend.
+    """A mistake: its ``path`` (section, name, key ..), what is wrong, and the mend.
 
-    ``meant`` is the path that an unknown one is most like.
+    ``meant`` is the existing path that an unknown one probably stands for.
     """
 
     path: tuple[str, ...]
@@ -64,7 +64,7 @@ def _render_at(place: Place | None, problem: Problem, file: str, text: str) -> s
 
 
 def nearest_of(word: str, known: Iterable[str], what: str) -> str:
-    """Return a sentence that names the known word most like ``word``, or all of them."""
+    """Return a sentence that suggests the known word most similar to ``word``, or lists all."""
     words = list(known)
     all_of_them = f"The {what} are {', '.join(words)}." if words else f"There are no {what}."
     return suggestion(word, words, otherwise=all_of_them)

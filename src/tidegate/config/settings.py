@@ -30,7 +30,7 @@ def read_settings(mapping: Mapping[str, object], where: str = "settings") -> Set
 
 
 def setting_problems(section: SettingsSection, path: tuple[str, ...] = ()) -> list[Problem]:
-    """Return what is wrong between settings that are right one by one."""
+    """Return conflicts between settings that are each valid on their own."""
     needs = {"dedup_key": "dedup_horizon", "dedup_horizon": "dedup_key"}
     return [
         Problem(

@@ -29,7 +29,7 @@ def route_problems(
     elif route.reinject_to is not None:
         yield Problem(
             path=(*path, "reinject_to"),
-            what=f'reinject_to = "{route.reinject_to}" is given, and {route.kind} rows go to '
+            what=f'reinject_to = "{route.reinject_to}" has no effect: {route.kind} rows go to '
             f"{route.sink}",
             mend=f'Write sink = "{REINJECT}", or remove reinject_to.',
         )
@@ -40,7 +40,7 @@ def _reinject_problems(
 ) -> Iterable[Problem]:
     name = route.reinject_to
     if name is None:
-        return  # told with the statement, whose stream is the answer
+        return  # reported when the statement is planned, which tells the stream to name
     source = sections.sources.get(name)
     if source is None:
         yield Problem(
@@ -60,7 +60,7 @@ def _reinject_problems(
     elif source.path is not None and any(each in source.path for each in WILDCARDS):
         yield Problem(
             path=(*path, "reinject_to"),
-            what=f'reinject_to = "{name}": its path is a pattern, and not one folder',
+            what=f'reinject_to = "{name}": its path is a pattern, not a folder',
             mend="Read one folder, or name a sink.",
         )
 
@@ -71,6 +71,6 @@ def reserved_problems(sections: PipelineFile) -> Iterable[Problem]:
         if name in _WORDS:
             yield Problem(
                 path=("sinks", name),
-                what=f"{name} cannot be the name of a sink, since side output gives it a meaning",
+                what=f"{name} cannot be the name of a sink: in side output the word has a meaning",
                 mend="Give the sink another name.",
             )

@@ -118,7 +118,7 @@ def _from_statement(bound: BoundQuery, settings: Settings) -> EventTime | None:
         )
     why = "the statement names it"
     if settings.event_time_field is not None and settings.event_time_field != named.sql:
-        why += f', so event_time_field = "{settings.event_time_field}" gives way'
+        why += f', so event_time_field = "{settings.event_time_field}" is not used'
     return _made_of(column, settings.event_time_unit, Authority.SQL, why)
 
 
@@ -229,7 +229,7 @@ def _processing_time(bound: BoundQuery, settings: Settings) -> EventTime:
         authority=Authority.DEFAULT,
         why=(
             "neither the statement, event_time_field nor the source gives an event time; "
-            'a warning is due unless time = "processing" asks for it'
+            'if that is meant, set time = "processing"'
         ),
     )
 
@@ -249,7 +249,7 @@ def time_problem(column: TimeColumn, unit: str | None) -> tuple[str, str] | None
     """Return why a column cannot be an event time, and what to do; None if it can."""
     if column.kind.needs_unit and unit is None:
         return (
-            f"event time {column.text} is a number ({column.type}), and its unit is not guessed",
+            f"event time {column.text} is a number ({column.type}) whose unit is not given",
             'Say what it counts since 1970: event_time_unit = "ms" (or "s", "us", "ns").',
         )
     if unit is not None and unit not in EVENT_TIME_UNITS:

@@ -102,7 +102,7 @@ def with_result_types(plan: PhysicalPlan, types: Types) -> PhysicalPlan:
 
 
 def _with_safe_shard(plan: PhysicalPlan, types: KnownTypes) -> PhysicalPlan:
-    """Guard the shard alone: one that fails is a shard as any other, not an error."""
+    """Guard only the shard expression; rows on which it fails form a shard like any other."""
     sql = plan.prepare.columns.get(SHARD)
     if sql is None:
         return plan

@@ -1,4 +1,4 @@
-"""Where ``lateness = "record"`` can be had, and why not elsewhere."""
+"""Which queries support ``lateness = "record"``, and why others do not."""
 
 from __future__ import annotations
 

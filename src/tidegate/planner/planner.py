@@ -107,7 +107,7 @@ def _rows(bound: BoundQuery) -> DataSource | Join:
 
 
 def _alone(text: str | None) -> str | None:
-    """The expression of a setting so that a comment at its end does not go on after it."""
+    """The expression of a setting, ended so that a comment in it cannot swallow what follows."""
     return None if text is None else text.strip() + ("\n" if "--" in text else "")
 
 
@@ -141,7 +141,7 @@ def _stages(logical: LogicalPlan, settings: Settings) -> PhysicalPlan:
             keys=aggregation.keys,
             arguments=aggregation.arguments,
             aggregates=aggregation.aggregates,
-            reason="no rule has looked at it",
+            reason="no rule has been applied yet",
         ),
         close=Close(window=window, early_us=node.early_us),
         finish=Finish(

@@ -1,4 +1,4 @@
-"""Quotas that mean nothing to a statement are refused: who sets one expects it to do something."""
+"""Refuses quotas that would have no effect: whoever sets one expects it to do something."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tidegate.plan.windows import Cumulate, Hopping, Session, Tumbling
 
 
 def check_quotas(plan: PhysicalPlan) -> None:
-    """Refuse a quota that means nothing to a plan.
+    """Refuse a quota that would have no effect.
 
     Raises:
         ConfigError: names the setting, its value and the reason.

@@ -1,4 +1,4 @@
-"""Which plans can put rows back into their input."""
+"""Checks whether rows of a plan can go back to its input."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ def _refused(plan: PhysicalPlan, route: Route) -> Refused | None:
         return Refused(kind=route.kind, key=key, what=what, mend=mend)
 
     if route.reinject_to is None:
-        return refuse("sink", 'sink is "reinject", and reinject_to is missing', f"Add {example}.")
+        return refuse("sink", 'sink = "reinject" needs reinject_to', f"Add {example}.")
     if route.reinject_to != stream:
         return refuse(
             "reinject_to",
-            f'reinject_to is "{route.reinject_to}", and the statement reads {stream}',
+            f'reinject_to is "{route.reinject_to}", but the statement reads {stream}',
             f"Rows go back to where they came from: write {example}.",
         )
     if route.kind in asks and not route.allow_reinject:
         return refuse(
             "sink",
-            f"{route.kind} rows are {route.kind} again when they come back",
-            "If their time is sure to fit by then, say so: allow_reinject = true.",
+            f"{route.kind} rows would be {route.kind} again when they come back",
+            "If you know that they will be in time by then, set allow_reinject = true.",
         )
     if not route.include_original:
         return refuse(
             "include_original",
-            "include_original is false, and it is the original row that goes back",
+            "include_original is false, but the original row is what goes back",
             "Remove include_original, or name a sink instead of reinject.",
         )
     why = _unfit(plan)
@@ -72,12 +72,12 @@ def _unfit(plan: PhysicalPlan) -> tuple[str, str] | None:
     mend = "Name a sink instead of reinject."
     if source.united:
         return (
-            f"{source.name} is several streams, and a record does not name the one of its row",
+            f"{source.name} unites several streams, and a record does not say which is its own",
             mend,
         )
     if plan.prepare.derives:
         return (
-            f"FROM does more than read {source.name}, so a row in it need not be one of the input",
+            f"FROM does more than read {source.name}, so its rows need not be those of the input",
             mend,
         )
     return None

@@ -1,4 +1,4 @@
-"""What is legal in a plan and yet is likely a mistake: told by ``check``, EXPLAIN and a start."""
+"""Warnings about what is legal but likely a mistake, for ``check``, EXPLAIN and a start."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _processing_time(plan: LogicalPlan) -> Iterator[str]:
     spec = next(node.spec for node in plan.nodes() if isinstance(node, Watermark))
     if spec.mode is TimeMode.PROCESSING and spec.event_time.authority is Authority.DEFAULT:
         yield (
-            "windows are in processing time, since nothing names an event time. Set "
+            "windows are in processing time, because nothing names an event time. Set "
             'event_time_field, or time = "processing" if that is meant.'
         )
 
@@ -50,8 +50,8 @@ def _keys_of_a_state_window(plan: LogicalPlan) -> Iterator[str]:
     if lacking:
         partition = ", ".join([*window.partition_by, *lacking])
         yield (
-            f"GROUP BY {', '.join(lacking)} does not split the state window, one machine sees the "
-            "rows of all groups. For a machine each, write "
+            f"GROUP BY {', '.join(lacking)} does not split the state window: one machine sees the "
+            "rows of all groups. For a machine per group, write "
             f"statewindow({window.open}, {window.emit}) OVER (PARTITION BY {partition})."
         )
 
@@ -65,8 +65,8 @@ def _words_taken_for_calls(plan: LogicalPlan) -> Iterator[str]:
         near = begins or nearest(word, names, cutoff=0.8)
         if near is not None:
             yield (
-                f"{call.sql} is Spark's function {word}(), since no column has this name. Write "
-                f"{near} if the column is meant, {word}() if not."
+                f"{call.sql} means Spark's function {word}(), because no column has this name. "
+                f"Write {near} if the column is meant, {word}() if not."
             )
 
 

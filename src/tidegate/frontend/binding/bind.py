@@ -49,7 +49,7 @@ def bind(
     Args:
         statement: the statement.
         relations: the streams and tables that there are.
-        settings: the settings of the transform; its expressions are over the same rows.
+        settings: the settings of the transform; its expressions refer to the same rows.
         functions: those that the user registered.
 
     Raises:
@@ -87,7 +87,7 @@ def bind(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A statement whose names are resolved, still as a tree: what is cut comes from ``cutter``."""
+    """A statement whose names are resolved, still as a tree; ``cutter`` splits it into parts."""
 
     select: exp.Select
     stream: Relation
@@ -102,7 +102,7 @@ def read_statement(
     """Return the tree of a statement, with its names checked; ``own`` functions are the user's.
 
     Raises:
-        Refusal: a name is not there, or something stands where it may not.
+        Refusal: a name does not exist, or something is in a place where it is not allowed.
     """
     functions = known_functions(own)
     by_name = {relation.name.lower(): relation for relation in relations}
@@ -127,7 +127,7 @@ class BoundStatement(BoundQuery):
 
 
 def _bare_calls(reading: Reading) -> tuple[Expression, ...]:
-    """Return the words that stand for columns and are calls, such as ``user``, once each."""
+    """Return the words that look like columns but are calls, such as ``user``, once each."""
     names = {item.alias.lower() for item in reading.select.expressions if item.alias}
     found = {
         node.name.lower(): reading.cutter.source.expression(node)
@@ -156,7 +156,7 @@ def _check_own_aggregates(
 
 
 def _relations(select: exp.Select, context: Context) -> tuple[Relation, tuple[Relation, ...]]:
-    """Return the one stream and the tables that a statement reads, wherever in it they stand."""
+    """Return the one stream and the tables that a statement reads, wherever they appear in it."""
     stream, tables = None, []
     for name in streams_of(select):
         relation = find_relation(name.sql, name.span, context.relations)

@@ -81,7 +81,7 @@ class Cutter:
         return self.arguments.setdefault(canonical, new)
 
     def _known_type(self, node: exp.Expr) -> str | None:
-        """The type of an expression over columns whose types are declared, as far as it is told."""
+        """The type of an expression over columns of declared types, None if it is not known."""
         return type_of_expression(self.source.slice(node), self.scope.types)
 
     def star_argument(self, identity: str, sql: str, span: Span) -> Argument:
@@ -103,7 +103,7 @@ class Cutter:
                 return self._grouped_column(each, alias_text)
             if isinstance(each, exp.Query):
                 raise Refusal(
-                    "a subquery cannot look at a closed window",
+                    "a subquery cannot read a closed window",
                     span_of(each),
                     "Join the table in FROM instead.",
                 )
@@ -178,7 +178,7 @@ class Cutter:
         return bool(columns) and all(alias_text(each) is None for each in columns)
 
     def is_call(self, node: exp.Column) -> bool:
-        """Whether a word is no column but a call that Spark lets stand without brackets."""
+        """Whether a word is not a column but a call that Spark accepts without brackets."""
         try:
             return self.scope.resolve(node).is_call
         except Refusal:

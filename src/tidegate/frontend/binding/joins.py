@@ -9,7 +9,7 @@ from tidegate.names import quoted
 
 
 def joined_tables(select: exp.Select, stream: str) -> tuple[str, ...]:
-    """Return the names (aliases, where given) of what FROM joins and has no row of the stream in.
+    """Return the names (or aliases) of what FROM joins that contains no rows of the stream.
 
     Args:
         select: the statement.
@@ -23,9 +23,9 @@ def joined_tables(select: exp.Select, stream: str) -> tuple[str, ...]:
 
 
 def original_row(select: exp.Select, stream: str) -> str:
-    """Return what stands for all columns of the row of the stream, e.g. ``s.*``.
+    """Return the SQL for all columns of the stream's row, e.g. ``s.*``.
 
-    Behind a WITH clause or a subquery these are the columns that it gives.
+    After a WITH clause or a subquery these are the columns that it provides.
     """
     for relation in _relations(select):
         name = relation.alias_or_name
@@ -41,7 +41,7 @@ def _relations(select: exp.Select) -> list[exp.Expr]:
 
 
 def _read_by(relation: exp.Expr) -> frozenset[str]:
-    """The names of what a relation of FROM reads; those joined to a first table stand below it."""
+    """The names of what a relation of FROM reads, including what is joined inside it."""
     if isinstance(relation, exp.Table):
         return _meant(relation)
     return frozenset().union(*(_meant(table) for table in relation.find_all(exp.Table)))

@@ -150,7 +150,7 @@ class Writer:
         star = node.this if isinstance(node, exp.Column) else node
         assert isinstance(star, exp.Star)
         if star.args.get("replace") or star.args.get("rename") or star.args.get("ilike"):
-            raise Refusal("* takes EXCEPT only", span, "Name the columns.")
+            raise Refusal("* takes only EXCEPT", span, "Name the columns.")
         columns = self._cutter.scope.star(node.table if isinstance(node, exp.Column) else None)
         if columns is None:
             self.star = True
@@ -197,7 +197,7 @@ def _key_expression(node: exp.Expr, select: exp.Select, cutter: Cutter) -> exp.E
         expression = _aliased(node, select.expressions, cutter) or node
     if has_aggregate(expression, cutter.functions):
         raise Refusal(
-            f"{cutter.source.slice(node)} in GROUP BY is an aggregate, "
+            f"{cutter.source.slice(node)} in GROUP BY is an aggregate; "
             "aggregates are computed after grouping, so they cannot be group keys",
             span_of(node),
             "Group by columns of the stream.",

@@ -74,7 +74,7 @@ def check(node: exp.Expr, clause: Clause, scope: Scope, context: Context) -> Non
         _columns, streaming = _query(query, replace(context, parent=scope))
         if streaming:
             raise Refusal(
-                "a subquery in an expression reads a stream, it may read tables only",
+                "a subquery in an expression reads a stream, but it may read only tables",
                 span_of(query),
                 "Read the stream in FROM.",
             )
@@ -223,8 +223,8 @@ def _check_join(join: exp.Join, before: list[Table], joined: Table) -> None:
     side = join.side if (streams or is_stream) and join.side in _TABLE_SIDES[is_stream] else ""
     if kind or side:
         raise Refusal(
-            f"{kind or side} JOIN would bring out, in every batch, "
-            "rows of a table that no row of the stream met",
+            f"{kind or side} JOIN would emit, in every batch, "
+            "the rows of a table that match no row of the stream",
             span_of(join),
             "Write FROM stream [LEFT] JOIN table.",
         )

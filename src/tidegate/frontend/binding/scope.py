@@ -207,7 +207,7 @@ class Scope:
                 suggestion(
                     parts[0],
                     [*names, *self.column_names()],
-                    otherwise=f"FROM brings {listed(names)}.",
+                    otherwise=f"FROM has {listed(names)}.",
                 ),
             )
         return _no_column(node, parts[0], self.column_names(), listed(names))
@@ -233,7 +233,9 @@ def find_relation(name: str, span: Span, relations: Mapping[str, Relation]) -> R
             f"there is no stream or table {name}",
             span,
             suggestion(
-                name, known, otherwise=f"Known are {listed(known)}." if known else "None is known."
+                name,
+                known,
+                otherwise=f"There are {listed(known)}." if known else "None is declared.",
             ),
         )
     return relation

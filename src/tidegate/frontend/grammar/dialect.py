@@ -209,7 +209,7 @@ class StreamParser(UnionParser):
         mark(clause, start.start, self._prev.end + 1)
         if select.args.get(key):
             raise Refusal(
-                f"a statement has one {start.text.upper()} clause, this is the second",
+                f"this is a second {start.text.upper()} clause, and a statement has one",
                 span_of(clause),
                 "Leave one of the two out.",
             )
@@ -348,7 +348,7 @@ def _refuse_arguments(call: exp.Anonymous) -> None:
         is_clause = is_window and isinstance(argument, (exp.HavingMax, exp.Limit, exp.Order))
         if is_clause or (name != "struct" and _has_name(argument)):
             raise Refusal(
-                f"an argument of {call.name} is an expression and nothing else",
+                f"an argument of {call.name} must be an expression and nothing else",
                 span_of(argument),
                 "Leave out what follows the expression: AS, ORDER BY, LIMIT or HAVING.",
             )

@@ -48,7 +48,7 @@ def read_interval(text: str, span: Span) -> Duration:
     """Return the length of an INTERVAL literal of weeks to microseconds; it may be negative.
 
     Raises:
-        Refusal: it is no literal, has months or years, or is no whole number of microseconds.
+        Refusal: it is not a literal, has months or years, or is not a whole number of microseconds.
     """
     match = _INTERVAL.fullmatch(text.strip())
     if match is None:
@@ -123,7 +123,7 @@ def _unit_micros(word: str, span: Span) -> int:
 def _malformed(text: str, span: Span) -> Refusal:
     if re.search(r"\bTO\b", text, re.IGNORECASE):
         what, mend = (
-            "is an interval from one unit to another, write one unit",
+            "is an interval from one unit to another; durations have one unit",
             "Write e.g. INTERVAL '90' SECOND.",
         )
     else:

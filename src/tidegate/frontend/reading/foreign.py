@@ -1,4 +1,4 @@
-"""Window syntax of Flink, ksqlDB, Databricks and Spark, refused with the equivalent of ours.
+"""Window syntax of Flink, ksqlDB, Databricks and Spark, refused with what to write instead.
 
 ``foreign_clause`` searches a statement that our grammar cannot read; ``foreign_call`` and
 ``FOREIGN_NAMES`` cover calls and columns that it can.
@@ -60,7 +60,7 @@ def foreign_clause(text: str) -> Refusal | None:
 
 
 def foreign_call(name: str, arguments: Sequence[str]) -> tuple[str, str] | None:
-    """Return what is wrong with a window function of Spark or Flink, and ours for it.
+    """Return what is wrong with a window function of Spark or Flink, and what to write instead.
 
     Args:
         name: the function, in lower case.
@@ -81,7 +81,7 @@ def foreign_call(name: str, arguments: Sequence[str]) -> tuple[str, str] | None:
 
 
 def _from_spark(name: str, arguments: Sequence[str]) -> str:
-    """Return our call for one of Spark's; durations that are no text are Spark's to compute."""
+    """Return our call for one of Spark's, or an example if a duration is not a literal."""
     time, *rest = arguments or ["ts"]
     durations = [_from_text(each) for each in rest]
     if None in durations or not durations:
@@ -135,7 +135,7 @@ def _table_function(text: str, tokens: Sequence[Token]) -> Refusal | None:
         call = f"{name}({', '.join([column or 'ts', *sizes])})"
         ours = f"GROUP BY {', '.join(each for each in (call, keys) if each)}"
     return Refusal(
-        f"{name} is not a table here, windows are in GROUP BY",
+        f"{name} is not a table here: windows go in GROUP BY",
         _span(tokens[0], end),
         f"Write FROM {relation} {ours}, and leave window_start and window_end out of GROUP BY; "
         f"{_BOUNDS}",
@@ -202,7 +202,7 @@ def _plain_size(text: str, tokens: Sequence[Token]) -> Refusal | None:
         return None
     interval = f"INTERVAL '{number}' {unit.removesuffix('S')}"
     return Refusal(
-        f"{number} {unit} is not a duration, a duration here is an INTERVAL literal",
+        f"{number} {unit} is not a duration: write an INTERVAL literal",
         _span(rest[0], rest[1]),
         f"Write {name} {interval}.",
     )
@@ -213,7 +213,7 @@ def _select_stream(text: str, tokens: Sequence[Token]) -> Refusal | None:
     if [*_words(tokens, 2)] != ["SELECT", "STREAM"]:
         return None
     return Refusal(
-        "STREAM is not a word of SELECT", _span(tokens[1], tokens[1]), "Leave STREAM out."
+        "SELECT STREAM is not a clause here", _span(tokens[1], tokens[1]), "Leave STREAM out."
     )
 
 
