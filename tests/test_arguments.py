@@ -17,6 +17,10 @@ from tidegate.engine.stream import Run
 
 SQL = "SELECT count(*) AS n FROM clicks GROUP BY tumblingwindow('ss', 10)"
 CLICKS = "ts TIMESTAMP, page STRING"
+# As Spark Connect's own, whose packages need not be installed.
+REMOTE = type("DataFrame", (), {"__module__": "pyspark.sql.connect.dataframe"})()
+REMOTE_SESSION = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+OF_CONNECT = "of Spark Connect; Tidegate works in the driver of Spark"
 UPDATE, MERGE = "sum({x}){filter}", "sum({p})"
 
 
@@ -35,6 +39,10 @@ def start(**changed):
 
 def sql(*text, **changed):
     return lambda: tg.sql(*(text or (SQL,)), **({"clicks": CLICKS} | changed))
+
+
+def remote(url):
+    return tg.local_session(options={"spark.remote": url})
 
 
 def accumulator(name="total", **changed):
@@ -64,6 +72,11 @@ WRONG = [
     (sql(tables="t"), "tables is 't', it must be a dict", "tables={"),
     (sql(tables={"t": "v INT"}), "t is 'v INT', it must be a DataFrame", "spark.read"),
     (sql(tables={"t": pd.DataFrame()}), "t is a DataFrame of pandas", "createDataFrame"),
+    (sql(clicks=REMOTE), f"clicks is a DataFrame {OF_CONNECT}", "spark-submit"),
+    (sql(clicks=None, streams={"clicks": REMOTE}), f"clicks is a DataFrame {OF_CONNECT}", "spark-"),
+    (sql(clicks={"a": REMOTE}), f"a is a DataFrame {OF_CONNECT}", "spark-submit"),
+    (sql(tables={"t": REMOTE}), f"t is a DataFrame {OF_CONNECT}", "spark-submit"),
+    (sql(spark=REMOTE_SESSION), f"spark is a SparkSession {OF_CONNECT}", "local_session()"),
     (sql(spark="local"), "spark is 'local', it must be a SparkSession", "local_session()"),
     (sql(origin=None), "origin is None, it must be text", "name the statement"),
     # start
@@ -120,6 +133,12 @@ WRONG = [
     (lambda: query().batch(), "batch needs a static DataFrame", "query.batch(clicks=spark.read"),
     (lambda: query().batch(clicks=None), "clicks is None, it must be a DataFrame", "spark.read"),
     (lambda: query().batch(clicks="in"), "clicks is 'in', it must be a DataFrame", "spark.read"),
+    (lambda: query().batch(clicks=REMOTE), f"clicks is a DataFrame {OF_CONNECT}", "spark-submit"),
+    (
+        lambda: query().check_types({"clicks": REMOTE}),
+        f"clicks is a DataFrame {OF_CONNECT}",
+        "spark",
+    ),
     (lambda: query().batch(click=1), "the statement does not read click", "Did you mean clicks?"),
     (lambda: query().batch_errors(x=1), "the statement does not read x", "reads clicks."),
     # sinks
@@ -140,6 +159,12 @@ WRONG = [
     (lambda: tg.local_session(options="x"), "options is 'x', it must be a dict", "options={"),
     (lambda: tg.local_session(options={"master": "x"}), "'master' is not an option", "spark.sql"),
     (lambda: tg.local_session(options={"spark.x": None}), "spark.x is None", "options={"),
+    (
+        lambda: remote("sc://h:1/;token=x"),
+        'spark.remote = "sc://h:1/" asks for Spark Connect',
+        "spark-",
+    ),
+    (lambda: remote(True), 'spark.remote = "true" asks for Spark Connect', "Leave it out"),
     (accumulator(None), "name is None, it must be text", "register_accumulator('total'"),
     (accumulator("my total"), "'my total' is not a valid name", "letters, digits and _"),
     (accumulator("sum"), "there is an aggregate sum already", "another name"),
@@ -166,6 +191,22 @@ def test_a_wrong_argument_is_refused_and_nothing_is_written(empty_folder, call, 
     assert what in facts
     assert mend in advice or mend in facts
     assert os.listdir(empty_folder) == ["in.txt"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "what"),
+    [
+        ("SPARK_REMOTE", "sc://h/;token=x", "SPARK_REMOTE=sc://h/ in the environment asks for"),
+        ("SPARK_API_MODE", "connect", "SPARK_API_MODE=connect in the environment asks for"),
+        ("SPARK_CONNECT_MODE_ENABLED", "1", "this process has a session of Spark Connect"),
+    ],
+)
+def test_an_environment_that_asks_for_spark_connect_is_refused(monkeypatch, name, value, what):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(tg.ConfigError) as caught:
+        query().schema  # noqa: B018 - it starts a session
+    assert what in str(caught.value)
+    assert "start the program with spark-submit" in str(caught.value)
 
 
 def test_a_folder_that_cannot_be_written_is_reported(empty_folder, monkeypatch):

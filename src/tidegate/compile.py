@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from tidegate.frontend.binding.bind import BoundStatement, bind
+from tidegate.frontend.binding.record_key import record_key
 from tidegate.frontend.binding.unions import unite
 from tidegate.frontend.reading.parse import parse
 from tidegate.plan.logical import LogicalPlan
@@ -59,12 +60,28 @@ class Compiled:
         """
         physical = plan_physical(self.logical, self.physical.settings, types)
         typed = replace(self, physical=physical, is_typed=True)
-        return typed.with_routes(self.physical.side_output.routes)
+        typed = typed.with_routes(self.physical.side_output.routes)
+        return typed.with_record_keys([key for key, _ in self.physical.finish.record_keys])
 
     def with_routes(self, routes: Sequence[Route]) -> Compiled:
         """Return the statement with the routes of its side output."""
         side_output = replace(self.physical.side_output, routes=tuple(routes))
         return replace(self, physical=replace(self.physical, side_output=side_output))
+
+    def with_record_keys(self, keys: Sequence[str]) -> Compiled:
+        """Return the statement with the keys of the records that its sinks send.
+
+        Args:
+            keys: expressions over the columns of the results.
+
+        Raises:
+            QueryError: a key is not one expression, or names a column that the results lack.
+        """
+        finish, functions = self.physical.finish, self.bound.functions
+        found = tuple((key, record_key(key, finish.items, functions)) for key in keys)
+        return replace(
+            self, physical=replace(self.physical, finish=replace(finish, record_keys=found))
+        )
 
     def with_result_types(self, types: Mapping[str, str | None]) -> Compiled:
         """Return the statement with its expressions over closed windows guarded for known types.

@@ -123,6 +123,28 @@ def test_early_results_into_a_sink_that_only_adds_are_refused_at_its_line(pipeli
     )
 
 
+def test_results_that_their_sink_cannot_hold_are_refused_at_its_line(pipeline):
+    file = pipeline("count(*) AS n", "collect_list(v) AS n")
+    assert tidegate("check", file).exit_code == 0
+    text = Path(file).read_text().replace('"console"', '"csv"\npath = "out"')
+    Path(file).write_text(text)
+    result = tidegate("check", file)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(
+        "pipeline.toml, line 18: sinks.out: format csv cannot hold the column n ARRAY<INT> of the "
+    )
+
+
+def test_a_key_that_is_no_expression_over_the_results_is_refused_at_its_line(pipeline):
+    options = 'options = {"kafka.bootstrap.servers" = "h:1", topic = "t"}'
+    result = tidegate("check", pipeline('"console"', f'"kafka"\nkey = "w + 1"\n{options}'))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(
+        'pipeline.toml, line 19: sinks.out: key = "w + 1": the results have no column w\n'
+    )
+    assert "They have v and n." in result.stderr
+
+
 def test_all_wrong_transforms_are_reported(pipeline):
     second = '[transforms.more]\nsql = "SELECT 1 FROM t"\n[sinks.more]\nfrom = "more"\n'
     file = pipeline("[sinks.out]", f'{second}format = "console"\n[sinks.out]')

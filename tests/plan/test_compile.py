@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tidegate.compile import Compiled, compile_statement
@@ -11,6 +13,7 @@ from tidegate.frontend.probes.questions import questions
 from tidegate.plan.schema import parse_schema
 from tidegate.plan.settings import Settings
 from tidegate.plan.statement import Relation, SelectStmt
+from tidegate.planner.guards import result_types
 
 CLICKS = Relation(name="clicks", columns=parse_schema("ts TIMESTAMP, v BIGINT, w BIGINT"))
 BY_TS = Settings(event_time_field="ts")
@@ -80,3 +83,59 @@ def test_types_of_results_guard_only_what_is_computed_of_closed_windows() -> Non
 def test_a_refusal_names_the_origin() -> None:
     with pytest.raises(QueryError, match=r"^job\.sql, line 1, column 7: "):
         compile_statement("SELEC 1", [CLICKS], BY_TS, origin="job.sql")
+
+
+SOME = """
+    SELECT user, count(*) AS n, max(struct(v, w)) AS `Top One`, collect_list(v) AS vs,
+      min(v) + 1 AS m
+    FROM clicks GROUP BY tumblingwindow('ss', 10), user
+"""
+
+
+@pytest.mark.parametrize(
+    ("key", "written"),
+    [
+        ("user", "(_k0)"),
+        ("concat(USER, '-', n)", "(concat(_k0, '-', _a0))"),
+        ("`Top One`.v", "(_a1.v)"),
+        ("m * 2", "((_a3 + 1) * 2)"),
+        ("filter(vs, n -> n > m)", "(filter(_a2, n -> n > (_a3 + 1)))"),
+    ],
+)
+def test_the_key_of_a_record_is_written_over_the_names_of_a_closed_window(
+    key: str, written: str
+) -> None:
+    plan = some().with_record_keys([key]).physical
+    assert [(text, each.sql) for text, each in plan.finish.record_keys] == [(key, written)]
+    assert plan.plan_id == some().physical.plan_id
+
+
+@pytest.mark.parametrize(
+    ("key", "what"),
+    [
+        ("usr", "column 1: the results have no column usr"),
+        ("count(*)", "the key of a record has no aggregates"),
+        ("n m", "column 3: 'm' is not understood here"),
+    ],
+)
+def test_a_key_that_is_no_expression_over_the_results_is_refused(key: str, what: str) -> None:
+    with pytest.raises(QueryError, match=re.escape(what)):
+        some().with_record_keys([key])
+
+
+def test_a_key_that_can_fail_is_guarded_as_a_result() -> None:
+    guarded = some().with_record_keys(["10 / n"]).with_result_types({"_a0": "BIGINT"})
+    guard = guarded.physical.finish.guards["(10 / _a0)"]
+    assert guard.error is not None
+    assert "division_by_zero" in guard.error
+
+
+def test_columns_of_the_results_that_are_nested_are_known_without_spark() -> None:
+    types = result_types(some().physical)
+    assert types["vs"] == "ARRAY<BIGINT>"
+    assert types["n"] == "BIGINT"
+
+
+def some() -> Compiled:
+    columns = parse_schema("ts TIMESTAMP, user STRING, v BIGINT, w BIGINT")
+    return compile_statement(SOME, [Relation(name="clicks", columns=columns)], BY_TS)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 from time import monotonic
+from typing import Any
 
 import pyspark
 
@@ -45,14 +46,23 @@ class Cluster:
         """Start all and wait until the master knows both workers."""
         ports = ("--port", str(self.port), "--webui-port", str(self._page))
         self._master = self._launch(_MASTER, "--host", "127.0.0.1", *ports)
-        for number in range(2):
+        self.complete()
+
+    def complete(self) -> None:
+        """Start the workers that are missing."""
+        self.workers = [worker for worker in self.workers if worker.poll() is None]
+        for number in range(len(self.workers), 2):
             size = ("--cores", "1", "--memory", "1g", "--webui-port", "0")
             place = ("--host", "127.0.0.1", "-d", str(self.folder / f"work{number}"))
             self.workers.append(self._launch(_WORKER, *place, *size, self.url))
         deadline = monotonic() + SECONDS
-        while self._alive() < 2:
+        while self._state().get("aliveworkers", 0) < 2:
             assert monotonic() < deadline, "the workers do not register"
             Event().wait(0.2)
+
+    def applications(self) -> set[str]:
+        """Return the ids of the applications that have had an executor on a worker."""
+        return {place.name for place in self.folder.glob("work*/app-*")}
 
     def kill_worker(self, number: int) -> None:
         """Kill a worker with its executor, as a machine that is lost."""
@@ -65,17 +75,24 @@ class Cluster:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
 
-    def submit(self, script: Path, *arguments: str) -> subprocess.Popen[str]:
-        """Return a running ``spark-submit`` of a script, whose output is a pipe."""
+    def submit(self, script: Path, *arguments: str, **options: str) -> subprocess.Popen[str]:
+        """Return a running ``spark-submit`` of a script, whose output is a pipe.
+
+        Args:
+            script: the script.
+            arguments: its arguments.
+            options: options of Spark, with ``_`` for a point.
+        """
+        given = {"spark_driver_host": "127.0.0.1", "spark_ui_enabled": "false", **options}
         command = [
             *(str(HOME / "bin" / "spark-submit"), "--master", self.url),
             *("--executor-memory", "512m", "--driver-memory", "512m"),
-            *("--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.ui.enabled=false"),
+            *(f"--conf={name.replace('_', '.')}={value}" for name, value in given.items()),
             *(str(script), *arguments),
         ]
         with (self.folder / "driver.log").open("ab") as log:
             return subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=log, text=True, env=_environment()
+                command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment()
             )
 
     def tail(self, lines: int = 60) -> str:
@@ -84,12 +101,13 @@ class Cluster:
         text = log.read_text(errors="replace") if log.exists() else ""
         return "\n".join(text.splitlines()[-lines:])
 
-    def _alive(self) -> int:
+    def _state(self) -> dict[str, Any]:
+        """What the master says of itself; nothing while it starts."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._page}/json/", timeout=5) as page:
-                return int(json.load(page)["aliveworkers"])
+                return json.load(page)
         except (urllib.error.URLError, OSError):
-            return 0
+            return {}
 
     def _launch(self, main: str, *arguments: str) -> subprocess.Popen[bytes]:
         with (self.folder / f"{main.rpartition('.')[2]}.log").open("ab") as log:
@@ -97,12 +115,12 @@ class Cluster:
                 [str(HOME / "bin" / "spark-class"), main, *arguments],
                 stdout=log,
                 stderr=log,
-                env=_environment(),
+                env=environment(),
                 start_new_session=True,
             )
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     ours = {
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),

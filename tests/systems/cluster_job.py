@@ -11,7 +11,10 @@ from systems.flows import SCHEMA, SQL
 def main(folder: str) -> None:
     """Process the files in ``folder``, and emit every window at the end."""
     spark = tidegate.local_session()
-    print("master", spark.sparkContext.master, flush=True)
+    context = spark.sparkContext
+    started = context._gateway.proc is not None
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    print("spark", context.master, zone, "second" if started else "one", flush=True)
     stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(f"{folder}/in")
     run = tidegate.sql(SQL, streams={"r": stream}).start(
         sink=f"{folder}/out",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -10,8 +11,9 @@ import pytest
 
 from systems import cluster_job
 from systems.cluster import Cluster
-from systems.flows import Flow, clicks
+from systems.flows import SCHEMA, SQL, Flow, clicks
 
+DOCS = Path(__file__).parents[2] / "docs" / "clusters.md"
 USERS = [("ann", "bob", "cid") * 5, ("ann", "ann"), ("bob", "cid"), ("dan",), ("eve", "ann")]
 EXPECTED = Counter(
     (user, users[:10].count(user), minute, 0)
@@ -20,9 +22,28 @@ EXPECTED = Counter(
 ) + Counter((user, USERS[0][10:].count(user), 0, 10) for user in {*USERS[0][10:]})
 
 
-@pytest.fixture
-def cluster(tmp_path):
-    cluster = Cluster(folder=tmp_path)
+PIPELINE = f"""
+[pipeline]
+checkpoint = "checkpoint"
+
+[sources.r]
+format = "json"
+path = "in"
+schema = "{SCHEMA}"
+
+[transforms.counts]
+sql = '''{SQL}'''
+
+[sinks.out]
+from = "counts"
+format = "parquet"
+path = "out"
+"""
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory):
+    cluster = Cluster(folder=tmp_path_factory.mktemp("cluster"))
     try:
         cluster.start()
         yield cluster
@@ -30,21 +51,50 @@ def cluster(tmp_path):
         cluster.stop()
 
 
-def test_a_worker_that_is_killed_changes_no_answer(cluster, tmp_path):
+@pytest.fixture
+def cluster(running):
+    running.complete()
+    return running
+
+
+@pytest.fixture
+def flow(tmp_path):
     flow = Flow(folder=tmp_path)
     for minute, users in enumerate(USERS):
         flow.add(clicks(minute, *users))
-    driver = cluster.submit(Path(cluster_job.__file__), str(tmp_path))
+    return flow
+
+
+def results(flow: Flow) -> Counter:
+    table = pyarrow.parquet.read_table(flow.folder / "out")
+    return Counter(
+        (row["user"], row["n"], row["s"].minute, row["s"].second) for row in table.to_pylist()
+    )
+
+
+def test_a_worker_that_is_killed_changes_no_answer(cluster, flow):
+    """The script uses the Java, the master and the options of ``spark-submit``."""
+    driver = cluster.submit(
+        Path(cluster_job.__file__), str(flow.folder), spark_sql_session_timeZone="Asia/Tokyo"
+    )
     lines = []
     for line in driver.stdout:
         lines.append(line.split())
         if line.split() == ["batch", "1"]:
             cluster.kill_worker(0)
     assert driver.wait(timeout=120) == 0, cluster.tail()
-    assert lines[0] == ["master", cluster.url]
+    assert lines[0] == ["spark", cluster.url, "Asia/Tokyo", "one"]
     assert [words[1] for words in lines if words[0] == "batch"][:5] == ["0", "1", "2", "3", "4"]
-    table = pyarrow.parquet.read_table(tmp_path / "out")
-    found = Counter(
-        (row["user"], row["n"], row["s"].minute, row["s"].second) for row in table.to_pylist()
-    )
-    assert found == EXPECTED
+    assert results(flow) == EXPECTED
+
+
+def test_a_pipeline_file_is_submitted_as_the_docs_say(cluster, flow):
+    (script,) = re.findall(r"```python\n# run_pipeline.py\n(.*?)```", DOCS.read_text(), re.DOTALL)
+    file, run = flow.folder / "pipeline.toml", flow.folder / "run_pipeline.py"
+    file.write_text(PIPELINE)
+    run.write_text(script)
+    before = cluster.applications()
+    driver = cluster.submit(run, "run", str(file), "--once", "--drain")
+    assert driver.wait(timeout=120) == 0, cluster.tail()
+    assert len(cluster.applications() - before) == 1
+    assert results(flow) == EXPECTED

@@ -174,13 +174,23 @@ def test_the_key_is_an_expression_over_the_result_and_a_wrong_one_is_refused_fir
 ):
     pipeline = from_topic(topics, "key", sink="key = \"concat(user, '-', n)\"")
     topics.write("key", [click("ann", 1), AFTER])
-    wrong = run(tmp_path / "wrong", pipeline.but(sink='key = "usr"'))
+    wrong = run(tmp_path / "wrong", pipeline.but(sink='key = "usre(user)"'))
     assert wrong.code == 1
-    assert 'key = "usr"' in wrong.text
+    assert 'key = "usre(user)"' in wrong.text
     assert "The key is an expression over the columns of the result: user, n, start." in wrong.text
     assert not (tmp_path / "wrong" / "checkpoint" / "sums" / "offsets").exists()
     assert run(tmp_path, pipeline).code == 0
     assert [record.key for record in topics.read("key-out")] == [b"ann-1"]
+
+
+def test_a_result_whose_key_fails_is_an_error_as_any_other_result(topics, tmp_path):
+    pipeline = from_topic(topics, "failing", sink='key = "10 / n"')
+    topics.write("failing", [click("ann", 0), click("bob", 5), AFTER])
+    assert run(tmp_path, pipeline).code == 0
+    assert [record.key for record in topics.read("failing-out")] == [b"2.0"]
+    (bad,) = topics.read("failing-bad")
+    assert json.loads(bad.value)["reason"] == "division_by_zero"
+    assert json.loads(bad.value)["group_key"] == {"user": "ann"}
 
 
 RICH = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -42,7 +43,7 @@ def flow(tmp_path):
 @pytest.fixture
 def sink(postgres):
     """Return sinks of the table ``results``, which is not there at first."""
-    postgres.sql("DROP TABLE IF EXISTS results")
+    postgres.sql("DROP TABLE IF EXISTS results, tidegate_owners")
 
     def make(*, create: bool = True, table: str = "results") -> JdbcSink:
         return JdbcSink(url=postgres.url, table=table, create=create, options=postgres.options)
@@ -206,6 +207,67 @@ def test_a_server_that_is_not_there_is_told_at_the_start(spark, flow):
     with pytest.raises(ConfigError, match=r"127\.0\.0\.1:1/x cannot be used: .*refused") as refused:
         flow.run(spark, gone)
     assert "secret" not in str(refused.value)
+
+
+def test_a_table_belongs_to_one_checkpoint(spark, flow, postgres, sink, tmp_path):
+    flow.run(spark, sink())
+    other = Flow(folder=tmp_path / "other")
+    other.folder.mkdir()
+    other.add(clicks(0, "ann"))
+    with pytest.raises(ConfigError) as refused:
+        other.run(spark, sink(table="public.results"))
+    facts, _, mend = str(refused.value).partition("\n\n")
+    assert facts.startswith(
+        "the table public.results holds the results of another query: its owner is "
+        f"checkpoint {flow.folder}/checkpoint (id "
+    )
+    assert list(other.folder.iterdir()) == [other.folder / "in"]
+    postgres.sql(mend.partition("run: ")[2])
+    other.run(spark, sink(), drain=True)
+    assert len(postgres.sql("SELECT target FROM tidegate_owners")) == 1
+    with pytest.raises(ConfigError, match="holds the results of another query"):
+        flow.run(spark, sink())
+    postgres.sql("DROP TABLE results")
+    flow.run(spark, sink(), drain=True)
+
+
+def test_a_query_stops_when_another_one_has_begun_to_write_to_its_table(
+    spark, flow, postgres, sink
+):
+    other = flow.folder / "other"
+
+    def at_batch(report) -> None:
+        if report.batch_id == 1:
+            postgres.sql("DELETE FROM tidegate_owners")
+            run = flow.query(spark).start(sink=sink(), checkpoint=str(other), once=True)
+            run.await_termination()
+            run.stop(drain=True)
+
+    with pytest.raises(ExecutionError) as stopped:
+        flow.run(spark, sink(), on_batch=at_batch)
+    assert f"the query with checkpoint {other} has begun to write to the table results, so" in str(
+        stopped.value
+    )
+    assert sorted(postgres.sql(SHOWN)) == EXPECTED
+    assert staged(postgres) == []
+
+
+def test_a_checkpoint_that_was_restored_is_told_which_results_are_newer(
+    spark, flow, postgres, sink, caplog
+):
+    checkpoint, saved = flow.folder / "checkpoint", flow.folder / "saved"
+    flow.run(
+        spark,
+        sink(),
+        on_batch=lambda report: report.batch_id == 1 and shutil.copytree(checkpoint, saved),
+    )
+    flow.run(spark, sink())
+    assert "results up to epoch" not in caplog.text
+    shutil.rmtree(checkpoint)
+    saved.rename(checkpoint)
+    flow.run(spark, sink(), drain=True)
+    assert "results up to epoch 4, and the checkpoint ends at epoch 1, so it was" in caplog.text
+    assert sorted(postgres.sql(SHOWN)) == EXPECTED
 
 
 PIPELINE = '''

@@ -19,6 +19,7 @@ from tidegate.errors import ConfigError
 from tidegate.names import listed, suggestion
 from tidegate.paths import StrPath, local_path, misspelt_scheme, obstacle, path_text, scheme_of
 from tidegate.plan.settings import Settings
+from tidegate.spark.connect import refuse_remote
 from tidegate.spark.files import unreachable
 from tidegate.time import parse_duration
 
@@ -98,6 +99,7 @@ def session(value: object) -> SparkSession | None:
     """Return the session that the user gave, if any."""
     if value is None:
         return None
+    refuse_remote(value, "spark")
     from pyspark.sql import SparkSession
 
     if not isinstance(value, SparkSession):
@@ -105,7 +107,6 @@ def session(value: object) -> SparkSession | None:
             f"spark is {shown(value)}, it must be a SparkSession\n\n"
             "Leave it out, or write spark=tidegate.local_session()."
         )
-    _refuse_connect(value, "spark")
     return value
 
 
@@ -146,11 +147,11 @@ def frame(name: str, value: object) -> DataFrame:
     mend = f"Write {name}=spark.read..., or {name}=spark.createDataFrame(..)."
     if value is None or isinstance(value, str):
         raise ConfigError(f"{name} is {shown(value)}, it must be a DataFrame of Spark\n\n{mend}")
+    refuse_remote(value, name)
     from pyspark.sql import DataFrame
 
     if not isinstance(value, DataFrame):
         raise ConfigError(f"{name} is {shown(value)}, it must be a DataFrame of Spark\n\n{mend}")
-    _refuse_connect(value, name)
     return value
 
 
@@ -274,22 +275,14 @@ def _stream(name: str, value: object) -> DataFrame | str:
     if isinstance(value, Mapping):
         return united(name, {key: frame(key, each) for key, each in _by_name(value, name).items()})
     if value is not None:
+        refuse_remote(value, name)
         from pyspark.sql import DataFrame
 
         if isinstance(value, DataFrame):
-            _refuse_connect(value, name)
             return value
     raise ConfigError(
         f"{name} is {shown(value)}, it must be a DataFrame of Spark or a schema\n\n{_MEND_FRAMES}"
     )
-
-
-def _refuse_connect(value: object, name: str) -> None:
-    if type(value).__module__.startswith("pyspark.sql.connect"):
-        raise ConfigError(
-            f"{name} is from Spark Connect, but Tidegate runs in the driver\n\n"
-            "Use a session that is not remote, e.g. tidegate.local_session()."
-        )
 
 
 def _check_folder(path: str, name: str, *, local: bool) -> None:

@@ -172,6 +172,10 @@ class Query:
         """Return the query with the routes of its side output."""
         return self._with(self.compiled.with_routes(routes))
 
+    def _keyed(self, keys: Sequence[str]) -> Query:
+        """Return the query with the keys of the records that its sinks send."""
+        return self._with(self.compiled.with_record_keys(keys)) if keys else self
+
     def _with(self, compiled: Compiled) -> Query:
         return Query(
             compiled=compiled, given=self.given, spark=self._given_spark, mirror=self._mirror

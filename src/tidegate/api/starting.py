@@ -7,19 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from tidegate.api import arguments
 from tidegate.api.reinject import reinject_sinks
 from tidegate.api.side_output import Sides, sides_of
 from tidegate.api.targets import (
-    check_results,
+    check_start,
     checked_targets,
     is_of_results,
-    refuse_nested,
+    record_keys_of,
+    results_of,
     tell_result_key,
-    tell_results,
 )
 from tidegate.engine.handover import as_one, wrap_user_sinks
 from tidegate.engine.job import Job, Outlets
@@ -85,11 +84,18 @@ def ready(query: Query, wanted: Wanted) -> Ready:
         arguments.check_reachable(session, {"checkpoint": checkpoint, **sinks})
     stream = _stream_of(query)
     sinks |= reinject_sinks(query._routed(sides.routes).physical, stream)
-    sinks = checked_targets(sinks, checkpoint, query.given.frames(), stream.sparkSession)
-    for argument, sink in _of_results(sinks).items():
+    sinks = checked_targets(sinks, checkpoint, query.given.frames())
+    results = _of_results(sinks)
+    for argument, sink in results.items():
         tell_result_key(sink, query.physical, argument)
-        tell_results(sink, query.physical, partial(query._columns_for, sink))
-    return _ready(query, wrap_user_sinks(sinks, query.spark), sides, checkpoint)
+    check_start(
+        sinks,
+        checkpoint,
+        stream.sparkSession,
+        lambda sink: results_of(query.physical, query._columns_for(sink)),
+    )
+    keyed = query._keyed(record_keys_of(results.values()))
+    return _ready(keyed, wrap_user_sinks(sinks, query.spark), sides, checkpoint)
 
 
 def _ready(query: Query, sinks: dict[str, Sink], sides: Sides, checkpoint: str) -> Ready:
@@ -97,8 +103,6 @@ def _ready(query: Query, sinks: dict[str, Sink], sides: Sides, checkpoint: str) 
     side = {kind.name: sinks[kind.argument] for kind in KINDS if kind.argument in sinks}
     query._warn()
     frames = query.given.frames()
-    for argument, sink in results.items():
-        refuse_nested(sink, lambda: query.schema, argument)
     typed = query._typed(frames)._routed(sides.routes)
     rows = typed._prepare(frames, keep_rows=sides.keep_rows)
     outlets = Outlets(results=as_one(list(results.values())), side=side)
@@ -107,8 +111,6 @@ def _ready(query: Query, sinks: dict[str, Sink], sides: Sides, checkpoint: str) 
         # Records look the same whether they show the row or not.
         shown = typed._prepare(frames, keep_rows=True)
         job = replace(job, original=shown.schema[ROW].dataType)
-    for sink in results.values():
-        check_results(sink, lambda: typed.schema, query.spark)
     return Ready(job=job, rows=rows, checkpoint=checkpoint)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from tidegate.cli.results import check_results
 from tidegate.cli.targets import Target, targets_of
 from tidegate.compile import Compiled, compile_statement
 from tidegate.connectors.table import sink_kind, tells_malformed
@@ -121,6 +122,7 @@ def plan_transform(config: PipelineConfig, transform: TransformConfig) -> Planne
         )
     except TidegateError as error:
         raise in_file(error, config, transform) from None
+    check_results(compiled, config, transform)
     return Planned(
         name=transform.name,
         compiled=compiled.with_routes(transform.side_output.routes),

@@ -11,10 +11,10 @@ import click
 from tidegate.analysis.types import refusal
 from tidegate.api.inputs import frame_of_ddl
 from tidegate.api.query import sql
-from tidegate.api.targets import cannot_hold, nested_column
 from tidegate.cli.planning import Planned, at_source, in_file
 from tidegate.config import explain_at
 from tidegate.connectors.needed import needed_packages
+from tidegate.connectors.nested import cannot_hold, nested_column
 from tidegate.connectors.sources import read_stream, read_table
 from tidegate.connectors.table import sink_kind
 from tidegate.errors import ConfigError, TidegateError
@@ -75,8 +75,9 @@ def _nested_results(
     streams = dict.fromkeys(names, frames[prepare.source.name])
     tables = {each.name: frames[each.name] for each in prepare.tables}
     query = sql(transform.sql, settings=transform.settings, streams=streams, tables=tables)
+    columns = [(each.name, each.dataType.simpleString()) for each in query.schema]
     for sink in flat:
-        column = nested_column(query.schema, sink_kind(sink.format))
+        column = nested_column(columns, sink_kind(sink.format))
         if column is not None:
             yield ConfigError(
                 explain_at(config, ("sinks", sink.name, "format"), cannot_hold(sink.format, column))

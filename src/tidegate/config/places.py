@@ -14,6 +14,7 @@ from tidegate.environment import missing_variables
 from tidegate.errors import ConfigError
 from tidegate.paths import local_path, misspelt_scheme, obstacle, scheme_of
 from tidegate.plan.pipeline import PipelineConfig, SourceConfig
+from tidegate.spark.connect import MEND, WHY, remote_option
 
 _WILDCARDS = "*?[{"
 _MASTER = re.compile(r"local(\[.+\])?|yarn|(spark|k8s|mesos)://.+")
@@ -48,7 +49,14 @@ def missing_input(path: str) -> tuple[str, str] | None:
 
 
 def _problems(config: PipelineConfig) -> Iterator[Problem]:
-    if not _MASTER.fullmatch(config.spark_options.get("spark.master", "local")):
+    remote = remote_option(config.spark_options)
+    if remote is not None:
+        yield Problem(
+            path=("pipeline", *remote.partition(" ")[0].split(".")),
+            what=f"{remote} asks for Spark Connect; {WHY}",
+            mend=f"Leave it out. {MEND}",
+        )
+    elif not _MASTER.fullmatch(config.spark_options.get("spark.master", "local")):
         yield Problem(
             path=("pipeline", "spark", "master"),
             what=f'master = "{config.spark_options["spark.master"]}": Spark has no such master',

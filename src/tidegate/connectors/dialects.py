@@ -48,6 +48,7 @@ class Dialect:
 
     Attributes:
         types: the type of a column by Spark's type; ``DECIMAL`` gets precision and scale.
+        full_name: the schema and the name of a table in the server, quoted; None if there is none.
         array: makes the type of an array from that of its elements, None if it has none.
         longest_name: how many bytes the name of a column may have.
         options: options of the driver that the sink sets unless the user does.
@@ -58,6 +59,7 @@ class Dialect:
     longest_name: int
     options: Mapping[str, str]
     check_server: Callable[[Connection], None]
+    full_name: Callable[[Connection, str], tuple[str, str] | None]
     columns: Callable[[Connection, str], list[TableColumn] | None]
     has_key: Callable[[Connection, str, Sequence[str]], bool]
     key_statement: Callable[[str, Sequence[str]], str]
@@ -73,7 +75,8 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _text(value: str) -> str:
+def text_sql(value: str) -> str:
+    """Return a text as a literal."""
     return "'" + value.replace("'", "''") + "'"
 
 
@@ -97,14 +100,23 @@ def _check_server(connection: Connection) -> None:
 
 
 def _columns(connection: Connection, table: str) -> list[TableColumn] | None:
-    if connection.rows(f"SELECT to_regclass({_text(table)})") == [(None,)]:
+    if connection.rows(f"SELECT to_regclass({text_sql(table)})") == [(None,)]:
         return None
     rows = connection.rows(
         "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute "
-        f"WHERE attrelid = to_regclass({_text(table)}) AND attnum > 0 AND NOT attisdropped "
+        f"WHERE attrelid = to_regclass({text_sql(table)}) AND attnum > 0 AND NOT attisdropped "
         "ORDER BY attnum"
     )
     return [TableColumn(name=str(name), type=str(type_)) for name, type_ in rows]
+
+
+def _full_name(connection: Connection, table: str) -> tuple[str, str] | None:
+    rows = connection.rows(
+        "SELECT quote_ident(nspname), quote_ident(relname) FROM pg_class c "
+        "JOIN pg_namespace n ON n.oid = relnamespace "
+        f"WHERE c.oid = to_regclass({text_sql(table)})"
+    )
+    return (str(rows[0][0]), str(rows[0][1])) if rows else None
 
 
 def _has_key(connection: Connection, table: str, key: Sequence[str]) -> bool:
@@ -114,13 +126,13 @@ def _has_key(connection: Connection, table: str, key: Sequence[str]) -> bool:
         "string_agg(quote_ident(a.attname), ',' ORDER BY a.attname) "
         "FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY("
         "(i.indkey::int2[])[0:i.indnkeyatts - 1]) "
-        f"WHERE i.indrelid = to_regclass({_text(table)}) AND i.indisunique AND i.indimmediate "
+        f"WHERE i.indrelid = to_regclass({text_sql(table)}) AND i.indisunique AND i.indimmediate "
         "AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL "
         "GROUP BY i.indexrelid, i.indnullsnotdistinct"
     )
     ((wanted,),) = connection.rows(
         "SELECT string_agg(quote_ident(name), ',' ORDER BY name) FROM "
-        f"unnest(ARRAY[{', '.join(map(_text, key))}]::name[]) AS name"
+        f"unnest(ARRAY[{', '.join(map(text_sql, key))}]::name[]) AS name"
     )
     return ("t", wanted) in rows
 
@@ -169,7 +181,7 @@ def _merge(merge: Merge) -> list[str]:
     )
     insert = f"INSERT INTO {merge.table} AS kept ({_names(names)}) SELECT {values} FROM {staged}"
     # Two writers of one table wait for each other here, instead of for single rows.
-    lock = f"SELECT pg_advisory_xact_lock(to_regclass({_text(merge.table)})::oid::bigint)"
+    lock = f"SELECT pg_advisory_xact_lock(to_regclass({text_sql(merge.table)})::oid::bigint)"
     if not merge.key:
         number = names.index(merge.window)
         ids = f"SELECT CAST(c{number} AS {merge.columns[number].type}) FROM {staged}"
@@ -191,7 +203,7 @@ def _leftovers(connection: Connection, prefix: str) -> list[str]:
     rows = connection.rows(
         "SELECT quote_ident(nspname) || '.' || quote_ident(relname) FROM pg_class "
         "JOIN pg_namespace n ON n.oid = relnamespace "
-        f"WHERE relkind = 'r' AND starts_with(relname, {_text(prefix)})"
+        f"WHERE relkind = 'r' AND starts_with(relname, {text_sql(prefix)})"
     )
     return [str(name) for (name,) in rows]
 
@@ -218,6 +230,7 @@ DIALECTS = {
         longest_name=63,
         options={"reWriteBatchedInserts": "true"},
         check_server=_check_server,
+        full_name=_full_name,
         columns=_columns,
         has_key=_has_key,
         key_statement=_key_statement,

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 from uuid import uuid4
 
-from tidegate.connectors.ownership import STAGING, Owner, take
+from tidegate.connectors.nested import cannot_hold, nested_column
+from tidegate.connectors.ownership import STAGING, Owner, check_owner, take
 from tidegate.connectors.protocol import Staged
 from tidegate.connectors.table import SINKS
 from tidegate.errors import ConfigError
@@ -19,6 +20,7 @@ from tidegate.spark.session import current_session
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from tidegate.connectors.protocol import Start
     from tidegate.plan.pipeline import SinkConfig
 
 # Formats of Spark's own writers, which can replace the content of a folder.
@@ -65,6 +67,21 @@ class FileSink:
                 f"FileSink: {self.format!r} is not a file format of sinks\n\n"
                 f"Write one of {', '.join(FILE_FORMATS)}."
             )
+
+    def check_start(self, start: Start) -> None:
+        """Refuse a folder of another checkpoint, and results with columns that files cannot hold.
+
+        Raises:
+            ConfigError: it is one, or they have.
+        """
+        if start.owner is not None or start.is_new:
+            check_owner(open_folder(start.spark, self._text), self._text, start.owner)
+        if start.results is None or self.nested:
+            return
+        columns = ((each.name, each.dataType.simpleString()) for each in start.results().columns)
+        column = nested_column(columns, SINKS[self.format])
+        if column is not None:
+            raise ConfigError(f"{start.place}: {cannot_hold(self.format, column)}")
 
     def open(self, owner: str, newest_epoch: int | None) -> None:
         """Make a checkpoint the owner of the folder, and delete epochs that it did not commit.

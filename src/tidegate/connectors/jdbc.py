@@ -4,6 +4,7 @@
     merge     one transaction of the driver upserts them by window and keys, and drops that table
 
 A crash before the merge leaves the results as they were, and the replay stages the rows anew.
+A table beside the results names the checkpoint that owns them (``jdbc_owner.py``).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from py4j.protocol import Py4JJavaError
 
 from tidegate.connectors.dialects import DIALECTS, Dialect, Merge
 from tidegate.connectors.jdbc_layout import Layout, in_table, layout_of
+from tidegate.connectors.jdbc_owner import Owners, TableOwner
 from tidegate.connectors.needed import package_of, with_driver
 from tidegate.errors import ConfigError, ExecutionError
 from tidegate.spark.failures import reason_of
@@ -28,7 +30,7 @@ from tidegate.spark.session import current_session
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.connectors.protocol import Results
+    from tidegate.connectors.protocol import Start
     from tidegate.plan.pipeline import SinkConfig
 
 _NAME = r'(?:"(?:[^"]|"")+"|[A-Za-z_]\w*)'
@@ -44,6 +46,7 @@ class JdbcSink:
         table: the table, with its schema if it needs one, e.g. ``public.results``.
         create: whether the table is made if there is none.
         options: options of Spark's JDBC writer and of the driver: ``user``, ``password``, ..
+        checkpoint: where the query's checkpoint is, for messages; ``Query.start`` sets it.
 
     Raises:
         ConfigError: the URL is of a database that is not supported, or an argument is wrong.
@@ -59,7 +62,8 @@ class JdbcSink:
     table: str
     create: bool = False
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
-    _owner: str | None = field(default=None, init=False, compare=False, repr=False)
+    checkpoint: str | None = field(default=None, compare=False, repr=False)
+    _writer: TableOwner | None = field(default=None, init=False, compare=False, repr=False)
     _layout: Layout | None = field(default=None, init=False, compare=False, repr=False)
     _types: tuple[str, ...] = field(default=(), init=False, compare=False, repr=False)
 
@@ -83,22 +87,25 @@ class JdbcSink:
             )
 
     def replace_by(self, columns: Sequence[str]) -> None:
-        """Do nothing: ``take_results`` says more."""
+        """Do nothing: ``check_start`` is told more."""
 
-    def take_results(self, results: Results) -> None:
+    def check_start(self, start: Start) -> None:
         """Check that the table can hold the results of a query; nothing is changed.
 
         Raises:
-            ConfigError: it cannot, or the database cannot be reached.
+            ConfigError: it cannot, the database cannot be reached, or the table belongs to another
+                checkpoint.
         """
-        spark = current_session()
+        assert start.results is not None, "side output does not go to tables"
         place = f"sink {self.table}"
-        check_package(spark, package_of("jdbc", {"url": self.url}), place)
-        layout = layout_of(results, self._dialect, place)
+        check_package(start.spark, package_of("jdbc", {"url": self.url}), place)
+        layout = layout_of(start.results(), self._dialect, place)
         object.__setattr__(self, "_types", tuple(column.type for column in layout.columns))
         try:
-            with transaction(spark, self._options) as connection:
+            with transaction(start.spark, self._options) as connection:
                 layout = self._checked(connection, layout, place)
+                if start.owner is not None or start.is_new:
+                    self._owners.check(connection, start.owner)
         except Py4JJavaError as error:
             raise ConfigError(
                 f"{place}: {self.url.partition('?')[0]} cannot be used: {reason_of(error)}\n\n"
@@ -107,15 +114,23 @@ class JdbcSink:
         object.__setattr__(self, "_layout", layout)
 
     def open(self, owner: str, newest_epoch: int | None) -> None:
-        """Make the table if that is asked for, and drop what crashed attempts had staged."""
-        del newest_epoch
-        object.__setattr__(self, "_owner", owner)
+        """Make a checkpoint the owner, and the table if that is asked for.
+
+        What crashed attempts had staged is dropped.
+
+        Raises:
+            ConfigError: the table belongs to another checkpoint.
+        """
         layout = self._known_layout
         with transaction(current_session(), self._options) as connection:
-            if self._dialect.columns(connection, self.table) is None:
+            is_made = self._dialect.columns(connection, self.table) is None
+            if is_made:
                 made = self._dialect.create(self.table, layout.columns, layout.key, layout.window)
                 for statement in made:
                     connection.run(statement)
+            taker = TableOwner(id=owner, checkpoint=self.checkpoint or "unknown")
+            self._owners.take(connection, taker, newest_epoch, is_made=is_made)
+            object.__setattr__(self, "_writer", taker)
             for leftover in self._dialect.leftovers(connection, self._prefix):
                 connection.run(f"DROP TABLE {leftover}")
 
@@ -123,11 +138,14 @@ class JdbcSink:
         """Merge the rows of an epoch into the table.
 
         Raises:
-            ExecutionError: the server crashed in between and lost the staged rows.
+            ExecutionError: the server crashed in between and lost the staged rows, or another
+                query has begun to write to the table.
         """
         spark, layout = frame.sparkSession, self._known_layout
+        assert self._writer is not None, "open comes before the first write"
         staging = self._staging(epoch)
         with transaction(spark, self._options) as connection:
+            self._owners.check_writer(connection, self._writer)
             for statement in self._dialect.stage(staging, self._types):
                 connection.run(statement)
         values = [f"{value} AS c{number}" for number, value in enumerate(layout.values)]
@@ -144,6 +162,7 @@ class JdbcSink:
             final=layout.final,
         )
         with transaction(spark, self._options) as connection:
+            self._owners.note(connection, self._writer, epoch)
             if not connection.rows(self._dialect.is_staged(staging)):
                 raise ExecutionError(
                     f"the database of {self.table} crashed while epoch {epoch} was written, and "
@@ -187,14 +206,18 @@ class JdbcSink:
         return DIALECTS[package_of("jdbc", {"url": self.url})]
 
     @property
+    def _owners(self) -> Owners:
+        return Owners(table=self.table, dialect=self._dialect)
+
+    @property
     def _options(self) -> dict[str, str]:
         ours = {"url": self.url, "dbtable": self.table}
         return with_driver("jdbc", {**self._dialect.options, **self.options, **ours})
 
     @property
     def _prefix(self) -> str:
-        assert self._owner is not None, "open comes before the first write"
-        return f"_tidegate_{re.sub(r'[^a-z0-9]', '', self._owner.lower())[:16]}_"
+        assert self._writer is not None, "open comes before the first write"
+        return f"_tidegate_{re.sub(r'[^a-z0-9]', '', self._writer.id.lower())[:16]}_"
 
     def _staging(self, epoch: int) -> str:
         """Return the name of a table that was never used, in the schema of the results."""

@@ -10,28 +10,31 @@ once): with the same key, value, window_id and emit_epoch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tidegate.connectors.protocol import persisted
 from tidegate.errors import ConfigError
 from tidegate.names import in_backticks
-from tidegate.plan.columns import RESULT_ID, RESULT_KEYS
+from tidegate.plan.columns import RECORD_KEYS, RESULT_ID, RESULT_KEYS
 from tidegate.spark.failures import reason_of
 from tidegate.spark.jars import check_package
 from tidegate.spark.statements import ROW_NUMBER, by_reference, empty_frame
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql import DataFrame
 
+    from tidegate.connectors.protocol import Start
     from tidegate.plan.pipeline import SinkConfig
 
 SERVERS, TOPIC = "kafka.bootstrap.servers", "topic"
 
 # The column with the keys of a record of side output.
 _GROUP_KEY = "group_key"
+
+# What a result has beside its own columns.
+_BESIDE = (RESULT_ID, RESULT_KEYS, RECORD_KEYS)
 
 # Spark leaves out what is NULL, and cuts times to milliseconds.
 _JSON = (
@@ -49,7 +52,7 @@ class KafkaSink:
         topic: the topic; it must exist, unless the broker creates topics by itself.
         options: options of Spark's Kafka writer; ``kafka.bootstrap.servers`` is required.
         key: a Spark SQL expression over the columns of the result, e.g. ``user``; without it the
-            key is the group keys as JSON, or there is none.
+            key is the group keys as JSON, or there is none. If it fails, so does the result.
 
     Raises:
         ConfigError: an argument is missing or of the wrong type.
@@ -73,7 +76,12 @@ class KafkaSink:
         if SERVERS not in {name.lower() for name in self.options}:
             raise ConfigError(f"KafkaSink: options has no {SERVERS}\n\n{_MEND}")
 
-    def check_results(self, schema: Callable[[], StructType], spark: SparkSession) -> None:
+    @property
+    def record_key(self) -> str | None:
+        """See ``Sink``."""
+        return self.key
+
+    def check_start(self, start: Start) -> None:
         """Refuse a session without Kafka, and a key that is no expression over the results.
 
         Raises:
@@ -81,12 +89,12 @@ class KafkaSink:
         """
         from pyspark.errors import PySparkException
 
-        check_package(spark, "kafka", f"topic {self.topic}")
-        if self.key is None:
+        check_package(start.spark, "kafka", f"topic {self.topic}")
+        if self.key is None or start.results is None:
             return
-        columns = schema()
+        columns = start.results().columns
         try:
-            empty_frame(spark, columns).selectExpr(f"CAST(({self.key}) AS STRING)")
+            empty_frame(start.spark, columns).selectExpr(f"CAST(({self.key}) AS STRING)")
         except PySparkException as error:
             raise ConfigError(
                 f'key = "{self.key}": {reason_of(error)}\n\nThe key is an expression over the '
@@ -101,7 +109,7 @@ class KafkaSink:
             records.write.format("kafka").options(**{**self.options, TOPIC: self.topic}).save()
 
     def _record(self, columns: list[str], epoch: int) -> list[str]:
-        own = [in_backticks(name) for name in columns if name not in (RESULT_ID, RESULT_KEYS)]
+        own = [in_backticks(name) for name in columns if name not in _BESIDE]
         headers = {"emit_epoch": by_reference(epoch, ROW_NUMBER)}
         if RESULT_ID in columns:
             headers = {"window_id": RESULT_ID, **headers}
@@ -116,9 +124,10 @@ class KafkaSink:
         ]
 
     def _key(self, columns: list[str]) -> str:
+        """The key of a record: the one that was asked for, else the group keys, if any."""
         is_result = RESULT_ID in columns
         if self.key is not None and is_result:
-            return f"CAST(({self.key}) AS STRING)"
+            return f"{RECORD_KEYS}.{in_backticks(self.key)}"
         keys = RESULT_KEYS if is_result else _GROUP_KEY
         return f"to_json({keys}, {_JSON})" if keys in columns else "CAST(NULL AS STRING)"
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
 
@@ -24,6 +24,8 @@ class Sink(Protocol):
 
     A sink whose attribute ``needs_identity`` is True gets results with two more columns, which tell
     them apart: ``RESULT_ID`` and, if the statement has keys, ``RESULT_KEYS`` (``plan/columns.py``).
+    If it also has an attribute ``record_key``, an expression over the columns of the results, then
+    ``RECORD_KEYS`` has its value, as text, by its own text. If it fails, it is a failed result.
     """
 
     def write(self, frame: DataFrame, epoch: int) -> None:
@@ -52,14 +54,34 @@ class Results:
     final: str | None
 
 
-class InformedSink(Sink, Protocol):
-    """A sink of results that is told of them before anything is written."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """What a sink is told when a query is about to start.
 
-    def take_results(self, results: Results) -> None:
-        """Take what is known of the results; called at each start.
+    Attributes:
+        place: the sink's argument of ``Query.start``.
+        spark: the session of the query.
+        owner: the id of the checkpoint; None if it has none yet.
+        is_new: whether the checkpoint has no state, so that no target can be its own.
+        results: returns what is known of the results, which takes a while; None for a sink of side
+            output.
+    """
+
+    place: str
+    spark: SparkSession
+    owner: str | None
+    is_new: bool
+    results: Callable[[], Results] | None
+
+
+class CheckingSink(Sink, Protocol):
+    """A sink that may refuse a start, before anything is written."""
+
+    def check_start(self, start: Start) -> None:
+        """Check that the sink can take the results of a query, and note what it needs of them.
 
         Raises:
-            ConfigError: the sink cannot take them.
+            ConfigError: it cannot, or its target belongs to another checkpoint.
         """
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tidegate.connectors.protocol import persisted
 from tidegate.engine.job import Outlet, OwnedOutlet
 from tidegate.errors import ExecutionError
-from tidegate.plan.columns import RESULT_ID, RESULT_KEYS
+from tidegate.plan.columns import RECORD_KEYS, RESULT_ID, RESULT_KEYS
 from tidegate.spark.isolation import Mirror, in_session
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class SeveralSinks:
         try:
             if not _reads_once(self.sinks[0]):
                 kept.count()
-            plain = kept.drop(RESULT_ID, RESULT_KEYS) if self.needs_identity else kept
+            plain = kept.drop(RESULT_ID, RESULT_KEYS, RECORD_KEYS) if self.needs_identity else kept
             for sink in self.sinks:
                 sink.write(kept if _needs_identity(sink) else plain, epoch)
         finally:

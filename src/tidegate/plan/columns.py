@@ -84,6 +84,7 @@ WINDOW_TYPES = {
 # A result for a sink that identifies results (``needs_identity`` in ``connectors/protocol.py``).
 RESULT_ID = "_tidegate_window_id"  # STRING, the id of its window
 RESULT_KEYS = "_tidegate_keys"  # STRUCT of its group keys by their text; absent if it has none
+RECORD_KEYS = "_tidegate_record"  # STRUCT of keys of its record by their text; absent if not asked
 
 RANK = "_rank"  # INT, the rank of a result in its window, for LIMIT
 

@@ -167,6 +167,7 @@ class Finish:
     Expressions use the names of a closed window (see ``BoundQuery``). ``guards`` has a guard for
     the text of each that can fail, as far as the types of its names are known. ``result_key`` are
     the columns by which a sink replaces a provisional result; none without EMIT EARLY.
+    ``record_keys`` are keys of a result's record that sinks ask for, by their text.
     """
 
     having: Expression | None
@@ -175,13 +176,20 @@ class Finish:
     items: tuple[OutputItem, ...]
     guards: Mapping[str, Guarded] = field(default_factory=dict)
     result_key: tuple[str, ...] = ()
+    record_keys: tuple[tuple[str, Expression], ...] = ()
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
-        """All expressions of the select list, HAVING and ORDER BY."""
+        """All expressions over a closed window."""
         having = () if self.having is None else (self.having,)
+        return (*self.values, *having)
+
+    @property
+    def values(self) -> tuple[Expression, ...]:
+        """Those of the select list, ORDER BY and the keys of records."""
         ordered = (item.expression for item in self.order_by)
-        return (*(item.expression for item in self.items), *having, *ordered)
+        keys = (key for _, key in self.record_keys)
+        return (*(item.expression for item in self.items), *ordered, *keys)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

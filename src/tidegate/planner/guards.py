@@ -74,11 +74,41 @@ def guard_from_clause(plan: PhysicalPlan, found: Types) -> PhysicalPlan:
 
 def guard_results(plan: PhysicalPlan, found: Types) -> PhysicalPlan:
     """Guard the expressions over closed windows, as far as the types of their names are known."""
+    return with_result_types(plan, _closed_types(plan, found))
+
+
+def result_types(plan: PhysicalPlan) -> dict[str, str | None]:
+    """Return the type of each column of the results, None where only Spark knows it."""
+    types = {**_closed_types(plan, {}), **WINDOW_TYPES}
+    known, lists = known_types(types), _lists(plan, types)
+    found: dict[str, str | None] = {}
+    for item in plan.finish.items:
+        text = item.expression.sql
+        made = _MAKES.get(text.partition("(")[0].strip().lower())
+        found[item.name] = lists.get(text) or type_of_expression(text, known) or made
+    return found
+
+
+# What functions at the top of an expression make, whatever is in it.
+_MAKES = {"struct": "STRUCT", "named_struct": "STRUCT", "map": "MAP", "map_from_arrays": "MAP"}
+
+
+def _lists(plan: PhysicalPlan, types: Types) -> dict[str, str]:
+    """Return the types of the aggregates that are arrays of their argument's type, by name."""
+    return {
+        each.name: f"ARRAY<{types.get(each.args[0]) or '..'}>"
+        for each in plan.ingest.aggregates
+        if each.function in ("collect_list", "collect_set")
+    }
+
+
+def _closed_types(plan: PhysicalPlan, found: Types) -> dict[str, str | None]:
+    """Return the types of the names of a closed window, as far as they are known."""
     types = known_types(_types(plan.prepare, found))
     values: tuple[Key | Argument, ...] = (*plan.ingest.keys, *plan.ingest.arguments)
     kinds = {value.name: type_of_expression(value.expression.sql, types) for value in values}
     kinds |= {each.name: aggregate_type(each, kinds) for each in plan.ingest.aggregates}
-    return with_result_types(plan, kinds)
+    return kinds
 
 
 def with_result_types(plan: PhysicalPlan, types: Types) -> PhysicalPlan:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import ConfigError, ExecutionError
 from tidegate.names import suggestion
+from tidegate.spark.connect import refuse_connect
 from tidegate.spark.jars import with_jars
 from tidegate.spark.java import ensure_java, quiet_java
 from tidegate.spark.packages import PACKAGES
@@ -19,13 +20,17 @@ from tidegate.spark.packages import PACKAGES
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_DEFAULTS = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
+# Where we start Spark, and where spark-submit does, unless it was given others.
+_ANYWHERE = {
     "spark.sql.session.timeZone": "UTC",
     # How many generated classes Spark keeps compiled. A query has up to 100; Spark's default is
     # four parts of 25, chosen by hash, and classes that do not fit are compiled in every batch.
     "spark.sql.codegen.cache.maxEntries": "1000",
+}
+
+_OURS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
 }
 
 # Only without a cluster, whose workers must reach the driver.
@@ -45,8 +50,9 @@ def local_session(
 ) -> SparkSession:
     """Return a Spark session: the running one, or a new one on this machine.
 
-    A script that ``spark-submit`` runs gets a session on the master that it was submitted to; the
-    option ``spark.master`` names another one.
+    A script that ``spark-submit`` runs gets a session in the Spark that this has started, with its
+    master and its options; the option ``spark.master`` names another master. A session that is
+    running gets no options but those given here.
 
     Args:
         cores: how many cores of this machine, ``*`` for all.
@@ -56,33 +62,50 @@ def local_session(
             has them.
 
     Raises:
-        ConfigError: an argument is wrong, or a package cannot be fetched.
+        ConfigError: an argument is wrong, a package cannot be fetched, or the session would be one
+            of Spark Connect.
         ExecutionError: there is no Java 17 or later, or it ended at once.
     """
     _check(cores, options)
     formats = _checked_formats(formats)
+    settings = {name: _as_spark_spells(value) for name, value in (options or {}).items()}
+    refuse_connect(settings)
     # Otherwise the driver and the workers may find different Pythons.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    ensure_java()
+    if not _is_submitted():
+        ensure_java()
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName("tidegate")
-    settings = {name: _as_spark_spells(value) for name, value in (options or {}).items()}
-    if not _is_submitted():
-        settings.setdefault("spark.master", f"local[{cores}]")
-    is_local = settings.get("spark.master", "").startswith("local")
-    settings = {**_DEFAULTS, **(_LOOPBACK if is_local else {}), **settings}
-    # Java uses the last of two equal options, so the user's options come after ours.
-    ours = f'"-Dlog4j2.configurationFile={LOGGING.as_uri()}"'
-    settings[JAVA_OPTIONS] = f"{ours} {settings.get(JAVA_OPTIONS, '')}".strip()
     with quiet_java(), _telling_when_java_ends():
         if not _is_running():
+            settings = _submitted(settings) if _is_submitted() else _local(settings, cores)
             settings = with_jars(settings, formats)
         for name, value in settings.items():
             builder = builder.config(name, value)
         session = builder.getOrCreate()
     _load_generator(session)
     return session
+
+
+def _local(given: Mapping[str, str], cores: str | int) -> dict[str, str]:
+    """Return the settings with which we start Spark; those of the user take precedence."""
+    master = given.get("spark.master", f"local[{cores}]")
+    # Java uses the last of two equal options, so the user's options come after ours.
+    ours = f'"-Dlog4j2.configurationFile={LOGGING.as_uri()}"'
+    java = f"{ours} {given.get(JAVA_OPTIONS, '')}".strip()
+    loopback = _LOOPBACK if master.startswith("local") else {}
+    return {**_ANYWHERE, **_OURS, **loopback, **given, "spark.master": master, JAVA_OPTIONS: java}
+
+
+def _submitted(given: Mapping[str, str]) -> dict[str, str]:
+    """Return what a session gets beside the settings that ``spark-submit`` was given."""
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()
+    theirs = SparkConf()
+    ours = {name: value for name, value in _ANYWHERE.items() if not theirs.contains(name)}
+    return {**ours, **given}
 
 
 def _is_submitted() -> bool:

@@ -23,6 +23,7 @@ from tidegate.plan.columns import (
     INSTANCE,
     ORDER,
     RANK,
+    RECORD_KEYS,
     RESULT_ID,
     RESULT_KEYS,
     START,
@@ -130,11 +131,17 @@ class Finisher:
         return self._closed(groups, epoch, final=True)
 
     def _identity(self) -> list[str]:
-        """The columns that identify a result: its window, and its keys by their text."""
-        keys = self.plan.side_output.group_key
-        pairs = ", ".join(f"'{_escaped(text)}', {column}" for text, column in keys)
-        named = [f"named_struct({pairs}) AS {RESULT_KEYS}"] if keys else []
-        return [f"{WINDOW_ID} AS {RESULT_ID}", *named]
+        """The columns that identify a result: its window, its keys and its record."""
+        keys = dict(self.plan.side_output.group_key)
+        records = {
+            text: f"CAST({self._safe(key.sql)} AS STRING)"
+            for text, key in self.plan.finish.record_keys
+        }
+        named = {RESULT_KEYS: keys, RECORD_KEYS: records}
+        return [
+            f"{WINDOW_ID} AS {RESULT_ID}",
+            *(f"{_struct(values)} AS {name}" for name, values in named.items() if values),
+        ]
 
     @property
     def drops_rows(self) -> bool:
@@ -180,9 +187,7 @@ class Finisher:
         return self.guards[sql].safe if sql in self.guards else sql
 
     def _guards_of_values(self) -> list[Guarded]:
-        stage = self.plan.finish
-        texts = [item.expression.sql for item in stage.items]
-        texts += [item.expression.sql for item in stage.order_by]
+        texts = [value.sql for value in self.plan.finish.values]
         return [self.guards[text] for text in dict.fromkeys(texts) if text in self.guards]
 
     def _guard_of_having(self) -> Guarded | None:
@@ -230,6 +235,12 @@ def _types(rows: DataFrame, calls: Mapping[str, str]) -> dict[str, DataType] | N
     except AnalysisException:
         return None
     return {field.name: field.dataType for field in schema}
+
+
+def _struct(values: Mapping[str, str]) -> str:
+    """A struct of expressions by the names of its fields."""
+    pairs = (f"'{_escaped(name)}', {value}" for name, value in values.items())
+    return f"named_struct({', '.join(pairs)})"
 
 
 def _escaped(text: str) -> str:
