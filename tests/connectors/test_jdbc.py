@@ -9,11 +9,11 @@ import pytest
 from pyspark.sql.types import StructType
 
 from tidegate import ConfigError, JdbcSink
-from tidegate.api.targets import nested_column
 from tidegate.config import parse_config
 from tidegate.connectors.dialects import DIALECTS, Merge, TableColumn
 from tidegate.connectors.jdbc import make_jdbc_sink
 from tidegate.connectors.jdbc_layout import in_table, layout_of
+from tidegate.connectors.nested import nested_column
 from tidegate.connectors.protocol import Results
 from tidegate.connectors.table import SINKS
 from tidegate.plan.pipeline import SinkConfig
@@ -137,9 +137,12 @@ def test_a_merge_without_a_key_replaces_the_rows_of_a_window():
 
 
 def test_wrong_arguments_are_refused_and_no_password_is_shown():
-    with pytest.raises(ConfigError, match="of no database that Tidegate writes to") as refused:
+    with pytest.raises(ConfigError, match=r"url is jdbc:mysql://db/x, of MySQL, which") as refused:
         JdbcSink(url="jdbc:mysql://db/x?password=secret", table="t")
+    assert "its unique indexes take NULLs for different" in str(refused.value)
     assert "secret" not in str(refused.value)
+    with pytest.raises(ConfigError, match="of no database that Tidegate writes to"):
+        JdbcSink(url="jdbc:h2:mem", table="t")
     with pytest.raises(ConfigError, match="not the name of a table"):
         JdbcSink(url=URL, table="t; DROP TABLE t")
     assert "secret" not in repr(JdbcSink(url=URL, table="t", options={"password": "secret"}))
@@ -182,6 +185,8 @@ format = "jdbc"
 def test_arrays_fit_a_table_and_no_csv_file():
     array = {"type": "array", "elementType": "string", "containsNull": True}
     found = columns({"words": array})
-    assert nested_column(found, SINKS["jdbc"]) is None
-    assert nested_column(found, SINKS["csv"]) == "words ARRAY<STRING>"
+    told = [(field.name, field.dataType.simpleString()) for field in found]
+    assert nested_column(told, SINKS["jdbc"]) is None
+    assert nested_column(told, SINKS["csv"]) == "words ARRAY<STRING>"
+    assert nested_column(told, SINKS["json"]) is None
     assert layout_of(results(columns=found), POSTGRES, "sink t").columns[0].type == "text[]"

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -102,11 +101,11 @@ class Cluster:
         return "\n".join(text.splitlines()[-lines:])
 
     def _state(self) -> dict[str, Any]:
-        """What the master says of itself; nothing while it starts."""
+        """What the master says of itself, in JSON; nothing while it starts."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._page}/json/", timeout=5) as page:
                 return json.load(page)
-        except (urllib.error.URLError, OSError):
+        except (OSError, ValueError):
             return {}
 
     def _launch(self, main: str, *arguments: str) -> subprocess.Popen[bytes]:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 
-from systems import cluster_job
+from systems import cluster_job, state_rows_job
 from systems.cluster import Cluster
+from systems.events import LOGGED, jobs_of
 from systems.flows import SCHEMA, SQL, Flow, clicks
 
 DOCS = Path(__file__).parents[2] / "docs" / "clusters.md"
@@ -98,3 +99,19 @@ def test_a_pipeline_file_is_submitted_as_the_docs_say(cluster, flow):
     assert driver.wait(timeout=120) == 0, cluster.tail()
     assert len(cluster.applications() - before) == 1
     assert results(flow) == EXPECTED
+
+
+def test_bytes_decide_how_many_workers_merge_and_close_the_state(cluster, tmp_path):
+    """The same number of rows, of 1 KB and of 100 KB: one task is enough for the former."""
+    log = tmp_path / "events"
+    log.mkdir()
+    options = {**LOGGED, "spark_eventLog_dir": log.as_uri()}
+    driver = cluster.submit(
+        Path(state_rows_job.__file__), str(tmp_path), "1000", "100000", **options
+    )
+    said = [line.split() for line in driver.stdout if line.startswith("ended")]
+    assert driver.wait(timeout=180) == 0, cluster.tail()
+    rows = str(state_rows_job.KEYS)
+    assert said == [["ended", "1000", rows, "1000"], ["ended", "100000", rows, "100000"]]
+    jobs = jobs_of(log)
+    print([(job.batch, job.description, job.tasks) for job in jobs])

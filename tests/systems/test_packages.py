@@ -68,4 +68,9 @@ def test_packages_are_fetched_past_a_maven_repository_that_lacks_their_jars(tmp_
 
 def test_a_package_that_cannot_be_fetched_is_named(start):
     answer = start("spark.jars.packages=org.postgresql:postgresql:0.0.1")
-    assert answer["error"].startswith("org.postgresql:postgresql:0.0.1 cannot be fetched")
+    what, _, mend = answer["error"].partition("\n\n")
+    assert what == (
+        "org.postgresql:postgresql:0.0.1 cannot be fetched: no repository that Spark asks has it, "
+        "or none can be reached"
+    )
+    assert 'get the jars by hand and name them, separated by commas: spark.jars = ".."' in mend

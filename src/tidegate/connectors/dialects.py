@@ -49,6 +49,7 @@ class Dialect:
     Attributes:
         types: the type of a column by Spark's type; ``DECIMAL`` gets precision and scale.
         full_name: the schema and the name of a table in the server, quoted; None if there is none.
+        lock: makes a statement that lets one transaction at a time pass, by a name.
         array: makes the type of an array from that of its elements, None if it has none.
         longest_name: how many bytes the name of a column may have.
         options: options of the driver that the sink sets unless the user does.
@@ -60,6 +61,7 @@ class Dialect:
     options: Mapping[str, str]
     check_server: Callable[[Connection], None]
     full_name: Callable[[Connection, str], tuple[str, str] | None]
+    lock: Callable[[str], str]
     columns: Callable[[Connection, str], list[TableColumn] | None]
     has_key: Callable[[Connection, str, Sequence[str]], bool]
     key_statement: Callable[[str, Sequence[str]], str]
@@ -117,6 +119,10 @@ def _full_name(connection: Connection, table: str) -> tuple[str, str] | None:
         f"WHERE c.oid = to_regclass({text_sql(table)})"
     )
     return (str(rows[0][0]), str(rows[0][1])) if rows else None
+
+
+def _lock(name: str) -> str:
+    return f"SELECT pg_advisory_xact_lock(hashtextextended({text_sql(name)}, 0))"
 
 
 def _has_key(connection: Connection, table: str, key: Sequence[str]) -> bool:
@@ -208,6 +214,19 @@ def _leftovers(connection: Connection, prefix: str) -> list[str]:
     return [str(name) for (name,) in rows]
 
 
+# Databases that are refused by name, and why they are none of ``DIALECTS``.
+_UNIQUE = (
+    "its unique indexes take NULLs for different and, as a rule, a and A for the same, so results "
+    "with such keys would be doubled or mixed up"
+)
+UNTRIED = {
+    "mysql": f"MySQL, which is not supported: {_UNIQUE}",
+    "mariadb": f"MariaDB, which is not supported: {_UNIQUE}",
+    "oracle": "Oracle, which has not been tried",
+    "sqlserver": "SQL Server, which has not been tried",
+    "db2": "Db2, which has not been tried",
+}
+
 # By the second part of the URL: ``jdbc:postgresql://..``.
 DIALECTS = {
     "postgresql": Dialect(
@@ -231,6 +250,7 @@ DIALECTS = {
         options={"reWriteBatchedInserts": "true"},
         check_server=_check_server,
         full_name=_full_name,
+        lock=_lock,
         columns=_columns,
         has_key=_has_key,
         key_statement=_key_statement,

@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from py4j.protocol import Py4JJavaError
 
-from tidegate.connectors.dialects import DIALECTS, Dialect, Merge
+from tidegate.connectors.dialects import DIALECTS, UNTRIED, Dialect, Merge
 from tidegate.connectors.jdbc_layout import Layout, in_table, layout_of
 from tidegate.connectors.jdbc_owner import Owners, TableOwner
 from tidegate.connectors.needed import package_of, with_driver
@@ -68,12 +68,18 @@ class JdbcSink:
     _types: tuple[str, ...] = field(default=(), init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.url, str) or package_of("jdbc", {"url": self.url}) not in DIALECTS:
+        name = package_of("jdbc", {"url": self.url}) if isinstance(self.url, str) else ""
+        if name not in DIALECTS:
             shown = self.url.partition("?")[0] if isinstance(self.url, str) else repr(self.url)
+            what = UNTRIED.get(name)
+            why = (
+                "which is of no database that Tidegate writes to" if what is None else f"of {what}"
+            )
             raise ConfigError(
-                f"JdbcSink: url is {shown:.80}, which is of no database that Tidegate writes to\n\n"
+                f"JdbcSink: url is {shown:.80}, {why}\n\n"
                 f"Give one that begins with {' or '.join(f'jdbc:{name}:' for name in DIALECTS)}, "
-                'e.g. url="jdbc:postgresql://localhost/results".'
+                'e.g. url="jdbc:postgresql://localhost/results". For another database, give a '
+                "function of (frame, epoch) that writes there."
             )
         if not isinstance(self.table, str) or not _TABLE.fullmatch(self.table):
             raise ConfigError(

@@ -98,6 +98,8 @@ class Owners:
         """
         place = self._place(connection)
         assert place is not None, "the table is there"
+        # Queries that start at once would all make it.
+        connection.run(self.dialect.lock(place.owners))
         connection.run(f"CREATE TABLE IF NOT EXISTS {place.owners} ({_COLUMNS})")
         if not is_made:
             self.check(connection, owner.id)

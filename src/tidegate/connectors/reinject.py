@@ -82,8 +82,9 @@ class ReinjectSink:
         folder = open_folder(frame.sparkSession, self.path)
         name = f"{STAGING}/{epoch}-{uuid4().hex[:12]}"
         watched, numbers = observed(frame.select(*self._columns(frame)), {"rows": "count(1)"})
+        # One file, so that it appears at once. Not coalesced: many tasks may look for the rows.
         write_folder(
-            watched.coalesce(1),
+            watched.repartition(1),
             f"{self.path}/{name}",
             format=self.format,
             options=writer_options(self.options),

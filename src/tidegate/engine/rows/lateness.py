@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.types import LongType, StructField, StructType
 
 from tidegate.engine.rows.prepare import UNTIMED, BatchStart, Fate, fate_case, judged_sql
+from tidegate.engine.rows.rejoin import Marks, memory, rejoined
 from tidegate.plan.columns import BEHIND, FATE, OWN_TIME, PLACE, SHARD, TIME
 from tidegate.spark.statements import ROW_NUMBER, by_reference, over, over_all
 from tidegate.state.manifest import Segment
@@ -208,10 +209,11 @@ def _text(name: str) -> str:
 
 def _marked(rows: DataFrame, behind: Segment, io: StateIO) -> DataFrame:
     """Return the rows of a batch with ``_behind``, in their order: the places go to the rows."""
-    others = ", ".join(f"rows.{name}" for name in rows.columns)
-    return over_all(
-        {"rows": rows, "behind": io.store.read_segments([behind], _PLACES)},
-        f"SELECT /*+ BROADCAST(behind) */ {others}, behind.{BEHIND} "
-        f"FROM (SELECT *, {ROW_NUMBER} AS {PLACE} FROM {{rows}}) AS rows "
-        f"LEFT JOIN {{behind}} AS behind ON rows.{PLACE} = behind.{PLACE}",
+    marks = Marks(
+        frame=io.store.read_segments([behind], _PLACES),
+        same=f"rows.{PLACE} = marks.{PLACE}",
+        size=memory(behind.rows),
     )
+    numbered = rows.selectExpr("*", f"{ROW_NUMBER} AS {PLACE}")
+    columns = (*(f"rows.{name}" for name in rows.columns), f"marks.{BEHIND}")
+    return rejoined(numbered, PLACE, marks, columns)

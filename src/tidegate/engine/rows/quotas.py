@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Protocol
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StructField, StructType
 
 from tidegate.engine.rows.prepare import Fate
+from tidegate.engine.rows.rejoin import Marks, memory, rejoined, table_size
 from tidegate.metrics.report import Counts
 from tidegate.plan.columns import END, EVICTED
 from tidegate.spark.observe import observed
-from tidegate.spark.statements import ROW_NUMBER, over_all
+from tidegate.spark.statements import ROW_NUMBER, over
 from tidegate.state.manifest import Segment
 
 if TYPE_CHECKING:
@@ -131,7 +132,8 @@ class Quotas:
             rows=found["groups"],
             files=files,
         )
-        marked = _marked(numbered, self._read([segment], io))
+        size = memory(found["evicted"])
+        marked = _marked(numbered, self._read([segment], io), size)
         return Admission(
             arrival=replace(arrival, rows=marked, start=replace(arrival.start, has_evictions=True)),
             evicts=True,
@@ -143,7 +145,8 @@ class Quotas:
         """Return the rows of a table with those marked that no window has room for."""
         numbered = arrival.rows.selectExpr("*", f"{ROW_NUMBER} AS {PLACE}")
         evictions = self.windows.evictions(numbered, arrival, None)
-        return _marked(numbered, evictions), replace(arrival.start, has_evictions=True)
+        marked = _marked(numbered, evictions, table_size(arrival.rows))
+        return marked, replace(arrival.start, has_evictions=True)
 
     def _read(self, segments: Sequence[Segment], io: StateIO) -> DataFrame:
         return io.store.read_segments(segments, eviction_schema(self.windows.key_types))
@@ -176,16 +179,14 @@ def hidden_groups(
     return kept.select(END, *(key.name for key in keys)).distinct()
 
 
-def _marked(numbered: DataFrame, evictions: DataFrame) -> DataFrame:
+def _marked(numbered: DataFrame, evictions: DataFrame, size: int) -> DataFrame:
     """The rows of a batch with ``_evicted``: the fate of those that are in no window."""
-    others = ", ".join(f"rows.{name}" for name in numbered.columns if name != PLACE)
     # By the first of its windows, if several have no room for a row.
-    wholly = (
-        f"SELECT {PLACE}, min_by({EVICTED}, coalesce({END}, 0L)) AS {EVICTED} FROM {{evicted}} "
-        f"WHERE NOT {PARTIAL} GROUP BY {PLACE}"
+    wholly = over(
+        evictions.select(PLACE, END, EVICTED, PARTIAL),
+        f"SELECT {PLACE}, min_by({EVICTED}, coalesce({END}, 0L)) AS {EVICTED} FROM {{frame}} "
+        f"WHERE NOT {PARTIAL} GROUP BY {PLACE}",
     )
-    return over_all(
-        {"rows": numbered, "evicted": evictions.select(PLACE, END, EVICTED, PARTIAL)},
-        f"SELECT /*+ BROADCAST(wholly) */ {others}, wholly.{EVICTED} AS {EVICTED} FROM {{rows}} AS "
-        f"rows LEFT JOIN ({wholly}) AS wholly ON rows.{PLACE} = wholly.{PLACE}",
-    )
+    marks = Marks(frame=wholly, same=f"rows.{PLACE} = marks.{PLACE}", size=size)
+    others = [f"rows.{name}" for name in numbered.columns if name != PLACE]
+    return rejoined(numbered, PLACE, marks, [*others, f"marks.{EVICTED} AS {EVICTED}"])

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pyspark.sql import functions
 from pyspark.sql.types import LongType, StructField, StructType
 
+from tidegate.engine.tasks import BYTES_PER_TASK
 from tidegate.plan.columns import FIRST_PLACE, LAST_PLACE, PANE, SPLIT_PLACE
 from tidegate.time import floor_to
 
@@ -39,6 +40,7 @@ class Places(Protocol):
 
 _COLUMNS = (PANE, FIRST_PLACE, LAST_PLACE, SPLIT_PLACE)
 _SCHEMA = StructType([StructField(name, LongType()) for name in _COLUMNS])
+_ROW_BYTES = 8 * len(_COLUMNS)
 
 
 def any_behind(ingested: Ingested, grid: PaneGrid, slack_us: int, io: StateIO) -> bool:
@@ -50,8 +52,10 @@ def any_behind(ingested: Ingested, grid: PaneGrid, slack_us: int, io: StateIO) -
         slack_us: how much later than the end of a window a row is that closes it.
         io: the state.
     """
-    # In one task nothing is shuffled, and they are few columns.
-    partials = io.store.read_segments(ingested.segments, _SCHEMA).coalesce(1)
+    partials = io.store.read_segments(ingested.segments, _SCHEMA)
+    # In one task nothing is shuffled. Of their columns, however large, only these numbers are read.
+    if sum(segment.rows for segment in ingested.segments) * _ROW_BYTES <= BYTES_PER_TASK:
+        partials = partials.coalesce(1)
     panes = (
         partials.groupBy(PANE)
         .agg(

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 
 from tidegate.engine.rows.prepare import Fate, clock_sql, fate_case, judged_sql
+from tidegate.engine.rows.rejoin import Marks, memory, rejoined
 from tidegate.engine.windows.sessions.spans import FIRST, LAST, buckets
 from tidegate.plan.columns import BEHIND, FATE, IS_LATE, PART, PLACE, TIME
 from tidegate.spark.statements import ROW_NUMBER, over_all
@@ -150,28 +151,31 @@ class Followed:
     def marked(self, arrival: Arrival, verdicts: Segment, io: StateIO) -> DataFrame:
         """Return the rows of a batch with ``_is_late`` and ``_part``, in their order."""
         rows = arrival.rows
-        others = ", ".join(f"rows.{name}" for name in rows.columns)
+        others = [f"rows.{name}" for name in rows.columns]
         time = f"rows.{TIME}"
         if self.plan.watermark.falls_back:
             time = f"coalesce({time}, {clock_sql(arrival.start)})"
         part = _part(f"d.f <= {time} AND {time} <= d.l AND d.c > rows.{PLACE}")
-        return over_all(
-            {"rows": rows, "verdicts": self.read(verdicts, io)},
-            f"SELECT /*+ BROADCAST(verdicts) */ {others}, {part} AS {PART}, "
-            f"coalesce(array_contains({LATE_PLACES}, rows.{PLACE}), false) AS {IS_LATE} "
-            f"FROM (SELECT *, {ROW_NUMBER} AS {PLACE} FROM {{rows}}) AS rows "
-            f"LEFT JOIN {{verdicts}} AS verdicts ON {self._same('rows')}",
-        )
+        is_late = f"coalesce(array_contains({LATE_PLACES}, rows.{PLACE}), false) AS {IS_LATE}"
+        numbered = rows.selectExpr("*", f"{ROW_NUMBER} AS {PLACE}")
+        marks = self._marks(verdicts, io)
+        return rejoined(numbered, PLACE, marks, [*others, f"{part} AS {PART}", is_late])
 
     def parted(self, spans: DataFrame, verdicts: Segment, io: StateIO) -> DataFrame:
         """Return spans from before the batch, those of parted sessions with their ``_part``."""
         part = _part(f"d.f <= rows.{FIRST} AND rows.{LAST} <= d.l")
         columns = (f"rows.{name}" for name in spans.columns if name != PART)
+        marks = self._marks(verdicts, io)
         return over_all(
-            {"rows": spans, "verdicts": self.read(verdicts, io)},
-            f"SELECT /*+ BROADCAST(verdicts) */ {', '.join(columns)}, {part} AS {PART} "
-            f"FROM {{rows}} AS rows LEFT JOIN {{verdicts}} AS verdicts ON {self._same('rows')}",
+            {"rows": spans, "marks": marks.frame},
+            f"SELECT {marks.hint} {', '.join(columns)}, {part} AS {PART} "
+            f"FROM {{rows}} AS rows LEFT JOIN {{marks}} AS marks ON {marks.same}",
         )
+
+    def _marks(self, verdicts: Segment, io: StateIO) -> Marks:
+        # Their keys may be large.
+        size = memory(0, verdicts.bytes)
+        return Marks(frame=self.read(verdicts, io), same=self._same("rows"), size=size)
 
     def _same(self, rows: str) -> str:
         return " AND ".join(f"{rows}.{name} <=> _of{name}" for name in self.keys) or "true"
