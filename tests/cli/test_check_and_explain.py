@@ -331,3 +331,75 @@ def test_sources_that_cannot_be_read_as_one_are_told_at_their_line(
     assert result.exit_code == 1
     assert f"pipeline.toml, line 15: transforms.counts: {what}" in result.stderr
     assert mend in result.stderr
+
+
+MINUTES = """
+SELECT v, sum(n) AS n FROM counts GROUP BY tumblingwindow('mi', 1), v
+"""
+
+
+def reader(pipeline, sql=MINUTES, **more):
+    settings = "".join(f"{key} = {json.dumps(value)}\n" for key, value in more.items())
+    section = f'[transforms.minutes]\nsql = """{sql}"""\n{settings}\n'
+    sink = '[sinks.great]\nfrom = "minutes"\nformat = "console"\n\n'
+    return pipeline("[sinks.out]", f"{section}{sink}[sinks.out]")
+
+
+def test_a_transform_may_read_another_one(pipeline):
+    file = reader(pipeline)
+    result = tidegate("check", file)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.splitlines() == [
+        "counts: ok",
+        f"  {CONSOLE}",
+        "  results are read by minutes",
+        "minutes: ok",
+        "  results go to great (console): at least once",
+    ]
+    text = tidegate("explain", file).stdout
+    assert "watermark     the closing of the windows of counts: no row is late" in text
+    assert "reads         the results of counts" in text
+    assert "columns       v INT, n BIGINT" in text
+    first, second = json.loads(tidegate("explain", file, "--json").stdout)
+    assert (first["readers"], second["readers"]) == (["minutes"], [])
+    assert second["watermark"]["follows"] == "counts"
+
+
+def test_a_transform_that_another_one_reads_needs_no_sink(pipeline):
+    text = Path(reader(pipeline)).read_text().replace('from = "counts"', 'from = "minutes"')
+    assert tidegate("check", reader_file(text, pipeline)).exit_code == 0
+    unread = text.replace("FROM counts", "FROM s").replace("sum(n)", "count(v) AS counts, count(*)")
+    result = tidegate("check", reader_file(unread, pipeline))
+    assert result.exit_code == 1
+    assert "transforms.counts: no sink takes its results" in result.stderr
+
+
+def reader_file(text, pipeline):
+    file = pipeline()
+    Path(file).write_text(text)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        ("FROM counts", "FROM minutes", "cannot read its own results: minutes reads minutes"),
+        ("FROM s", "FROM minutes", "read its own results: counts reads minutes reads counts"),
+        ("FROM counts", "FROM count", "there is no stream or table count"),
+        ("FROM counts", "FROM counts UNION ALL s", "counts is a transform, and UNION ALL"),
+        ("sum(n)", "sum(m)", "there is no column m in counts"),
+        ("', 1), v", "', 1), v ON v", "v is not a time of the windows of counts"),
+        (
+            "[sinks.great]",
+            'side_output.error = { sink = "reinject", reinject_to = "s" }\n[sinks.great]',
+            "rows cannot go back: they are results of counts",
+        ),
+    ],
+)
+def test_a_transform_that_cannot_read_another_one_is_told_at_its_place(pipeline, old, new, what):
+    text = Path(reader(pipeline)).read_text()
+    assert old in text
+    result = tidegate("check", reader_file(text.replace(old, new), pipeline))
+    assert result.exit_code == 1
+    assert what in result.stderr
+    assert "pipeline.toml, " in result.stderr

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tidegate.api.chain import Attached, ResultsOf
 from tidegate.api.unions import united
 from tidegate.config import read_settings
 from tidegate.connectors.sinks import FOLDER_SINKS, SINK_MEND, CallbackSink, Sink, as_sink
@@ -110,8 +111,8 @@ def session(value: object) -> SparkSession | None:
     return value
 
 
-def streams(value: object, name: str = "streams") -> dict[str, DataFrame | str]:
-    """Return streams by name: DataFrames or schemas."""
+def streams(value: object, name: str = "streams") -> dict[str, DataFrame | str | ResultsOf]:
+    """Return streams by name: DataFrames, schemas, or the results of queries."""
     return {key: _stream(key, each) for key, each in _by_name(value, name).items()}
 
 
@@ -182,6 +183,18 @@ def results_sinks(value: object, *, local: bool = True) -> dict[str, Sink]:
         raise ConfigError(f"sink is an empty list\n\n{SINK_MEND}")
     names = ["sink"] if len(value) == 1 else [f"sink[{place}]" for place in range(len(value))]
     return {name: sink(each, name, local=local) for name, each in zip(names, value, strict=True)}
+
+
+def downstream(value: object) -> tuple[Attached, ...]:
+    """Return the queries that are to read the results of the one that starts."""
+    given = value if isinstance(value, (list, tuple)) else (value,)
+    for each in given:
+        if not isinstance(each, Attached):
+            raise ConfigError(
+                f"downstream is {shown(each)}, it must be a query that is attached\n\n"
+                "Write downstream=[query.attach(sink=.., checkpoint=..)]."
+            )
+    return tuple(given)
 
 
 def checkpoint(value: StrPath | None, *, local: bool = True) -> str:
@@ -269,9 +282,13 @@ def _by_name(value: object, name: str) -> Mapping[str, Any]:
     return value
 
 
-def _stream(name: str, value: object) -> DataFrame | str:
+def _stream(name: str, value: object) -> DataFrame | str | ResultsOf:
     if isinstance(value, str):
         return value
+    from tidegate.api.query import Query
+
+    if isinstance(value, Query):
+        return ResultsOf(value)
     if isinstance(value, Mapping):
         return united(name, {key: frame(key, each) for key, each in _by_name(value, name).items()})
     if value is not None:
@@ -281,7 +298,8 @@ def _stream(name: str, value: object) -> DataFrame | str:
         if isinstance(value, DataFrame):
             return value
     raise ConfigError(
-        f"{name} is {shown(value)}, it must be a DataFrame of Spark or a schema\n\n{_MEND_FRAMES}"
+        f"{name} is {shown(value)}, it must be a DataFrame of Spark, a schema or a query\n\n"
+        f"{_MEND_FRAMES}"
     )
 
 

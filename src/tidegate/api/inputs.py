@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 from tidegate.api.arguments import each_once
+from tidegate.api.chain import ResultsOf
 from tidegate.api.unions import columns_of, united
 from tidegate.errors import ConfigError
 from tidegate.plan.columns import MALFORMED, SOURCE
@@ -16,24 +17,27 @@ from tidegate.plan.statement import Column, Relation
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+# What a stream is given as: a DataFrame, a schema, or a query whose results it is.
+Stream: TypeAlias = "DataFrame | str | ResultsOf"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """Streams, as DataFrames or as schemas (DDL), and static tables, by name."""
+    """Streams and static tables by name; a stream may also be a schema (DDL), or results."""
 
-    streams: Mapping[str, DataFrame | str]
+    streams: Mapping[str, Stream]
     tables: Mapping[str, DataFrame]
 
     @classmethod
     def of(
         cls,
-        streams: Mapping[str, DataFrame | str],
+        streams: Mapping[str, Stream],
         tables: Mapping[str, DataFrame],
-        named: Mapping[str, DataFrame | str],
+        named: Mapping[str, Stream],
     ) -> Given:
         """Return all inputs, with ``named`` ones sorted into streams and tables."""
         each_once(streams, tables, named)
-        streaming = {n: v for n, v in named.items() if isinstance(v, str) or v.isStreaming}
+        streaming = {n: v for n, v in named.items() if not _is_frame(v) or v.isStreaming}
         static: dict[str, Any] = {n: v for n, v in named.items() if n not in streaming}
         if not streams and not streaming:
             # Only tables: the statement is for batch(), and the one in FROM stands for the stream.
@@ -48,7 +52,9 @@ class Given:
         """
         return [
             *(
-                Relation(
+                v.relation(n)
+                if isinstance(v, ResultsOf)
+                else Relation(
                     name=n,
                     columns=_columns(n, v),
                     malformed=_has_column(v, MALFORMED),
@@ -80,8 +86,8 @@ class Given:
         return next(each for key, each in self.streams.items() if key.lower() == name.lower())
 
     def frames(self) -> dict[str, DataFrame]:
-        """Return the DataFrames by name, without streams given by a schema."""
-        streams = {n: v for n, v in self.streams.items() if not isinstance(v, str)}
+        """Return the DataFrames by name, without streams that are none."""
+        streams = {n: v for n, v in self.streams.items() if _is_frame(v)}
         return {**streams, **self.tables}
 
     def empty(self, spark: SparkSession) -> dict[str, DataFrame]:
@@ -101,9 +107,16 @@ class Given:
         return {**empty, **self.tables}
 
     def session(self) -> SparkSession | None:
-        """Return the session of the first DataFrame."""
+        """Return the session of the first DataFrame, or of the query whose results are read."""
         frame = next(iter(self.frames().values()), None)
-        return None if frame is None else frame.sparkSession
+        if frame is not None:
+            return frame.sparkSession
+        results = (each for each in self.streams.values() if isinstance(each, ResultsOf))
+        return next((each.session for each in results), None)
+
+
+def _is_frame(value: Stream) -> TypeGuard[DataFrame]:
+    return not isinstance(value, (str, ResultsOf))
 
 
 def frame_of_ddl(spark: SparkSession, name: str, ddl: str) -> DataFrame:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tidegate.analysis.accumulators import check_definitions
 from tidegate.analysis.analyzer import failure_of, unlogged
@@ -19,28 +19,30 @@ from tidegate.analysis.functions import user_functions
 from tidegate.analysis.messages import in_words
 from tidegate.analysis.types import column_types, refusal
 from tidegate.api import arguments
+from tidegate.api.chain import Attached, ResultsOf
 from tidegate.api.inputs import Given
 from tidegate.api.replay import REPLAYED, replay
 from tidegate.api.side_output import SideOutputLike
 from tidegate.api.starting import Wanted, ready
-from tidegate.api.unions import united, without_source
+from tidegate.api.tables import Nowhere, over_tables
 from tidegate.compile import Compiled, compile_statement
 from tidegate.connectors.sinks import SinkLike
-from tidegate.engine.batches import Launch, OnBatch
+from tidegate.engine.batches import Launch
 from tidegate.engine.final import final_errors, final_results
 from tidegate.engine.job import Job, Outlet, Outlets, make_job
 from tidegate.engine.rows.prepare import are_conditions, prepare
 from tidegate.engine.stream import Run
-from tidegate.errors import ConfigError, ExecutionError, QueryError, Span
+from tidegate.engine.watch import OnBatch
+from tidegate.errors import QueryError, Span
 from tidegate.explain.display import Explanation, query_html
 from tidegate.explain.render import explain_json
 from tidegate.paths import StrPath
 from tidegate.plan.logical import LogicalPlan
 from tidegate.plan.physical import PhysicalPlan
-from tidegate.plan.settings import Settings, TimeMode
+from tidegate.plan.settings import Settings
 from tidegate.plan.side_output import Route
 from tidegate.planner.warnings import warnings
-from tidegate.spark.isolation import Mirror, in_session, most_tasks
+from tidegate.spark.isolation import Mirror, in_session
 from tidegate.spark.session import local_session
 
 if TYPE_CHECKING:
@@ -49,15 +51,19 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
+# What a stream or table may be given as.
+StreamLike: TypeAlias = "DataFrame | str | Mapping[str, DataFrame] | Query"
+
+
 def sql(  # noqa: PLR0913 - the public call; all but the statement are options by keyword
     text: str,
     *,
     settings: Settings | Mapping[str, object] | None = None,
-    streams: Mapping[str, DataFrame | str | Mapping[str, DataFrame]] | None = None,
+    streams: Mapping[str, StreamLike] | None = None,
     tables: Mapping[str, DataFrame] | None = None,
     spark: SparkSession | None = None,
     origin: str = "query",
-    **named: DataFrame | str | Mapping[str, DataFrame],
+    **named: StreamLike,
 ) -> Query:
     """Return the query of a statement.
 
@@ -65,9 +71,9 @@ def sql(  # noqa: PLR0913 - the public call; all but the statement are options b
         text: the statement.
         settings: settings of a transform, e.g. ``{"watermark_lag": "5s"}``.
         streams: streaming DataFrames by their name in the statement; a DDL schema (text) is enough
-            for ``explain``, ``batch`` and a stepper. Several DataFrames of the same columns, by
-            names of their own (a dict), are read as one stream, and each has its own watermark;
-            ``FROM a UNION ALL b`` does the same.
+            for ``explain``, ``batch`` and a stepper. A ``Query`` stands for its results. Several
+            DataFrames of the same columns, by names of their own (a dict), are read as one stream,
+            and each has its own watermark; ``FROM a UNION ALL b`` does the same.
         tables: static DataFrames to join.
         spark: the session, needed when no DataFrame is given.
         origin: the name of the statement in messages.
@@ -90,10 +96,11 @@ def sql(  # noqa: PLR0913 - the public call; all but the statement are options b
     compiled = compile_statement(text, given.relations(), typed, origin=origin, functions=functions)
     given = given.uniting(compiled.bound.source)
     query = Query(compiled=compiled, given=given, spark=spark)
-    if isinstance(given.streams.get(compiled.bound.source.name), str):
+    stream = given.streams.get(compiled.bound.source.name)
+    if isinstance(stream, str) or (isinstance(stream, ResultsOf) and stream.session is None):
         return query
     query.check_types()
-    return query._typed(given.frames())
+    return query._typed(query._frames_by_name({}))
 
 
 class Query:
@@ -188,7 +195,7 @@ class Query:
         Raises:
             QueryError: Spark's analyzer refuses an expression.
         """
-        return self._columns_for(_Nowhere())
+        return self._columns_for(Nowhere())
 
     def _columns_for(self, sink: Outlet) -> StructType:
         """The columns of the frames that a sink of the results gets."""
@@ -212,6 +219,7 @@ class Query:
         once: bool = False,
         name: str | None = None,
         on_batch: OnBatch | None = None,
+        downstream: Sequence[Attached] = (),
     ) -> Run:
         """Start the query as a stream and return its handle.
 
@@ -229,6 +237,8 @@ class Query:
             once: process the available input, then end.
             name: the name of the query in Spark.
             on_batch: called with a ``BatchReport`` after each batch.
+            downstream: queries that read the results, each as its ``attach`` returns it; ``sink``
+                may then be left out.
 
         Raises:
             ConfigError: an argument is missing or wrong, or the stream is not a streaming
@@ -238,7 +248,12 @@ class Query:
             ExecutionError: the engine does not run this plan yet.
         """
         given = {"late": late, "evicted": evicted, "errors": errors, "duplicates": duplicates}
-        wanted = Wanted(sink=sink, sides=given, checkpoint=checkpoint)
+        wanted = Wanted(
+            sink=sink,
+            sides=given,
+            checkpoint=checkpoint,
+            downstream=arguments.downstream(downstream),
+        )
         interval_us = arguments.trigger(trigger)
         once, name = arguments.flag(once, "once"), arguments.query_name(name)
         on_batch = arguments.function(on_batch, "on_batch", "report")
@@ -251,6 +266,52 @@ class Query:
             on_batch=on_batch,
         )
         return Run(found.job, in_session(found.rows, self.spark), launch)
+
+    def attach(  # noqa: PLR0913 - as ``start``
+        self,
+        *,
+        sink: SinkLike | Sequence[SinkLike] | None = None,
+        checkpoint: StrPath | None = None,
+        late: SideOutputLike | None = None,
+        evicted: SideOutputLike | None = None,
+        errors: SideOutputLike | None = None,
+        duplicates: SideOutputLike | None = None,
+        name: str | None = None,
+        on_batch: OnBatch | None = None,
+        downstream: Sequence[Attached] = (),
+    ) -> Attached:
+        """Return the query, which reads the results of another one, to be started with that one.
+
+        Nothing is checked and nothing starts before ``start`` of the other query, which takes it as
+        ``downstream``.
+
+        Args:
+            sink: where results go, as for ``start``.
+            checkpoint: the folder of its state. Required.
+            late: where late rows go; there are none in event time.
+            evicted: where rows beyond a quota go.
+            errors: where rows with an error go.
+            duplicates: where repeated rows go.
+            name: its name in metrics.
+            on_batch: called with a ``BatchReport`` after each of its steps.
+            downstream: queries that read its results in turn.
+
+        Raises:
+            ConfigError: an argument is wrong.
+        """
+        given = {"late": late, "evicted": evicted, "errors": errors, "duplicates": duplicates}
+        wanted = Wanted(
+            sink=sink,
+            sides=given,
+            checkpoint=checkpoint,
+            downstream=arguments.downstream(downstream),
+        )
+        return Attached(
+            query=self,
+            wanted=wanted,
+            name=arguments.query_name(name),
+            on_batch=arguments.function(on_batch, "on_batch", "report"),
+        )
 
     def batch(self, **frames: DataFrame) -> DataFrame:
         """Return the final results over tables: what a stream returns once all windows have closed.
@@ -266,7 +327,7 @@ class Query:
             QueryError: Spark's analyzer refuses an expression.
             ExecutionError: the engine does not run this plan yet, or it uses processing time.
         """
-        return in_session(final_results(*self._over_tables(frames)), self.spark)
+        return in_session(final_results(*over_tables(self, frames)), self.spark)
 
     def batch_errors(self, **frames: DataFrame) -> DataFrame:
         """Return one record for each row and result that ``batch`` over the same tables leaves out.
@@ -281,7 +342,7 @@ class Query:
         Raises:
             ConfigError, QueryError, ExecutionError: as ``batch``.
         """
-        return in_session(final_errors(*self._over_tables(frames, keep_rows=True)), self.spark)
+        return in_session(final_errors(*over_tables(self, frames, keep_rows=True)), self.spark)
 
     def replay(
         self, records: DataFrame, *, kinds: Sequence[str] = REPLAYED, any_plan: bool = False
@@ -304,43 +365,6 @@ class Query:
                 cannot run them again.
         """
         return replay(self, records, kinds=kinds, any_plan=any_plan).corrections
-
-    def _over_tables(
-        self, frames: Mapping[str, DataFrame], *, keep_rows: bool = False
-    ) -> tuple[DataFrame, Job]:
-        """Prepared rows of tables, and their job."""
-        source = self.physical.prepare.source
-        known = (relation.name for relation in self.physical.prepare.relations)
-        given = {
-            **self.given.frames(),
-            **arguments.tables_of(frames, (*source.members, *known)),
-        }
-        name = source.name
-        if any(member in frames for member in source.members):
-            members = {member: given[member] for member in source.members if member in given}
-            if len(members) == len(source.members):
-                given[name] = united(name, members)
-        if name not in given or given[name].isStreaming:
-            wanted = ", ".join(f"{each}=spark.read..." for each in source.members or (name,))
-            raise ConfigError(f"batch needs a static DataFrame\n\nWrite query.batch({wanted}).")
-        if self.physical.watermark.mode is TimeMode.PROCESSING:
-            raise ExecutionError(
-                "batch() has no processing time: the rows of a table have no arrival\n\nGive the "
-                'query an event time: event_time_field = "..", or ON in the statement.'
-            )
-        if self.physical.prepare.source.united:
-            given[name] = without_source(given[name])
-        if frames:
-            self.check_types(given)
-        query = self._typed(given)
-        rows = query._prepare(given, keep_rows=keep_rows)
-        job = query._job(rows, Outlets(results=_Nowhere()), partitions=most_tasks(self.spark))
-        if job.quotas is not None and job.quotas.windows.overlap:
-            raise ExecutionError(
-                "batch() does not apply max_groups and max_rows_per_group to windows that "
-                "overlap\n\nRemove the setting for it, or run the query as a stream."
-            )
-        return rows, job
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -431,10 +455,3 @@ class Query:
     def spark(self) -> SparkSession:
         """The session of the query."""
         return self._given_spark or self.given.session() or local_session()
-
-
-class _Nowhere:
-    """The outlet of a query that has no sink."""
-
-    def write(self, frame: DataFrame, epoch: int) -> None:
-        raise AssertionError("a batch query has no sink")

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 _MEND = "Name a sink instead of reinject."
 
 
-def reinject_sinks(plan: PhysicalPlan, stream: DataFrame) -> Mapping[str, Sink]:
+def reinject_sinks(plan: PhysicalPlan, stream: DataFrame | None) -> Mapping[str, Sink]:
     """Return the sinks of the kinds that go back to their input, by the argument of ``start``.
 
     Args:
         plan: the plan, with its routes.
-        stream: the stream.
+        stream: the stream; None if it is none, but the results of another query.
 
     Raises:
         ConfigError: rows cannot go back to what the stream reads.
@@ -42,6 +42,7 @@ def reinject_sinks(plan: PhysicalPlan, stream: DataFrame) -> Mapping[str, Sink]:
     if refused is not None:
         (argument,) = (kind.argument for kind in KINDS if kind.name == refused.kind)
         raise ConfigError(f"{argument}: {refused.what}\n\n{refused.mend}")
+    assert stream is not None, "rows of results are refused above"
     sink = _sink(plan.prepare.source.name, stream)
     return {kind.argument: sink for kind in KINDS if plan.side_output.route(kind.name).reinjects}
 

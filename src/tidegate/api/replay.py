@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions
 
 from tidegate.api import arguments
+from tidegate.api.tables import over_tables
 from tidegate.engine.final import final_errors
 from tidegate.engine.side_output.replay import corrections, has_fixed_windows
 from tidegate.errors import ConfigError, ExecutionError
@@ -115,6 +116,11 @@ def _check_statement(query: Query) -> None:
             "rows cannot be run again in processing time: their time has passed\n\nGive the query "
             'an event time: event_time_field = "..", or ON in the statement.'
         )
+    if prepare.watermark.follows is not None:
+        raise ExecutionError(
+            f"rows cannot be run again: they are results of {prepare.source.name}, and records do "
+            f"not tell their windows\n\nRun the rows of {prepare.source.name} again."
+        )
     if query.physical.settings.event_time_metadata is not None:
         raise ExecutionError(
             "rows cannot be run again: their time is that of their file, which records do not "
@@ -190,7 +196,7 @@ def _replayed(query: Query, records: DataFrame, part: _Part) -> tuple[DataFrame,
     )
     if source.malformed:
         originals = originals.withColumn(MALFORMED, functions.lit(None).cast("string"))
-    rows, job = query._over_tables({source.name: originals}, keep_rows=True)
+    rows, job = over_tables(query, {source.name: originals}, keep_rows=True)
     if query.physical.prepare.tables and rows.count() > part.rows:
         raise ExecutionError(
             f"rows cannot be run again: they find several rows of "

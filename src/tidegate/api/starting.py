@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tidegate.api import arguments
+from tidegate.api.chain import ResultsOf
 from tidegate.api.reinject import reinject_sinks
 from tidegate.api.side_output import Sides, sides_of
 from tidegate.api.targets import (
@@ -20,8 +21,10 @@ from tidegate.api.targets import (
     results_of,
     tell_result_key,
 )
+from tidegate.engine.downstream import Downstream
 from tidegate.engine.handover import as_one, wrap_user_sinks
 from tidegate.engine.job import Job, Outlets
+from tidegate.engine.watch import Watch, name_of
 from tidegate.errors import ConfigError
 from tidegate.plan.columns import ROW
 from tidegate.plan.side_output import KINDS
@@ -31,6 +34,7 @@ from tidegate.spark.isolation import most_tasks
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from tidegate.api.chain import Attached
     from tidegate.api.query import Query
     from tidegate.connectors.sinks import Sink
     from tidegate.paths import StrPath
@@ -41,14 +45,16 @@ class Wanted:
     """Where the rows of a query are to go, as the user gave it.
 
     Attributes:
-        sink: a sink of the results, or several.
+        sink: a sink of the results, or several; None if only other queries read them.
         sides: what is given for the kinds of side output, by their argument.
         checkpoint: the folder of the checkpoint.
+        downstream: the queries that read the results.
     """
 
     sink: object
     sides: Mapping[str, object]
     checkpoint: StrPath | None
+    downstream: tuple[Attached, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,13 +63,25 @@ class Ready:
 
     Attributes:
         job: what to run.
-        rows: its prepared rows, a stream.
+        rows: its prepared rows; without any if it reads the results of another query.
         checkpoint: the folder of its checkpoint.
+        keep_rows: whether its side output shows original rows.
     """
 
     job: Job
     rows: DataFrame
     checkpoint: str
+    keep_rows: bool
+
+    def checkpoints(self) -> list[str]:
+        """Return its folder and those of the queries that read its results."""
+        below = self.job.outlets.downstream
+        return [self.checkpoint, *(path for each in below for path in _checkpoints(each))]
+
+
+def _checkpoints(downstream: Downstream) -> list[str]:
+    below = downstream.job.outlets.downstream
+    return [downstream.checkpoint, *(path for each in below for path in _checkpoints(each))]
 
 
 def ready(query: Query, wanted: Wanted) -> Ready:
@@ -74,56 +92,114 @@ def ready(query: Query, wanted: Wanted) -> Ready:
         QueryError: Spark's analyzer refuses an expression.
         ExecutionError: the engine does not run this plan yet.
     """
+    targets = _targets(query, wanted)
+    _check_stream(query)
+    found = _ready(query, targets, wanted.downstream)
+    folders = [path.rstrip("/") for path in found.checkpoints()]
+    for path in folders:
+        if folders.count(path) > 1:
+            raise ConfigError(
+                f"checkpoint={path!r} is that of two queries\n\nGive each its own folder."
+            )
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Targets:
+    """Where rows go: sinks by their argument, the side output among them, and the checkpoint."""
+
+    sinks: Mapping[str, Sink]
+    sides: Sides
+    checkpoint: str
+
+
+def _targets(query: Query, wanted: Wanted) -> _Targets:
+    """Return the arguments of a start, each checked by itself."""
     session = query._given_spark or query.given.session()
     local = session is None or is_local_by_default(session)
-    sinks = arguments.results_sinks(wanted.sink, local=local)
+    sinks: dict[str, Sink] = {}
+    if wanted.sink is not None or not wanted.downstream:
+        sinks |= arguments.results_sinks(wanted.sink, local=local)
     sides = sides_of(wanted.sides, local=local)
     sinks |= sides.sinks
     checkpoint = arguments.checkpoint(wanted.checkpoint, local=local)
     if session is not None:
         arguments.check_reachable(session, {"checkpoint": checkpoint, **sinks})
-    stream = _stream_of(query)
-    sinks |= reinject_sinks(query._routed(sides.routes).physical, stream)
-    sinks = checked_targets(sinks, checkpoint, query.given.frames())
-    results = _of_results(sinks)
-    for argument, sink in results.items():
-        tell_result_key(sink, query.physical, argument)
+    return _Targets(sinks=sinks, sides=sides, checkpoint=checkpoint)
+
+
+def _ready(query: Query, targets: _Targets, downstream: tuple[Attached, ...]) -> Ready:
+    sides = targets.sides
+    sinks = {**targets.sinks, **_reinjecting(query, sides)}
+    sinks = checked_targets(sinks, targets.checkpoint, query.given.frames())
+    results = [sink for argument, sink in sinks.items() if is_of_results(argument)]
+    for argument, sink in sinks.items():
+        if is_of_results(argument):
+            tell_result_key(sink, query.physical, argument)
     check_start(
         sinks,
-        checkpoint,
-        stream.sparkSession,
+        targets.checkpoint,
+        query.spark,
         lambda sink: results_of(query.physical, query._columns_for(sink)),
     )
-    keyed = query._keyed(record_keys_of(results.values()))
-    return _ready(keyed, wrap_user_sinks(sinks, query.spark), sides, checkpoint)
-
-
-def _ready(query: Query, sinks: dict[str, Sink], sides: Sides, checkpoint: str) -> Ready:
-    results = _of_results(sinks)
-    side = {kind.name: sinks[kind.argument] for kind in KINDS if kind.argument in sinks}
     query._warn()
-    frames = query.given.frames()
-    typed = query._typed(frames)._routed(sides.routes)
+    frames = query._frames_by_name({})
+    keyed = query._keyed(record_keys_of(results))
+    typed = keyed._typed(frames)._routed(sides.routes)
     rows = typed._prepare(frames, keep_rows=sides.keep_rows)
-    outlets = Outlets(results=as_one(list(results.values())), side=side)
+    outlets = _outlets(wrap_user_sinks(sinks, query.spark))
+    outlets = replace(outlets, downstream=tuple(_attached(query, each) for each in downstream))
     job = typed._job(rows, outlets, partitions=most_tasks(query.spark))
-    if side and not sides.keep_rows:
+    if outlets.side and not sides.keep_rows:
         # Records look the same whether they show the row or not.
         shown = typed._prepare(frames, keep_rows=True)
         job = replace(job, original=shown.schema[ROW].dataType)
-    return Ready(job=job, rows=rows, checkpoint=checkpoint)
+    return Ready(job=job, rows=rows, checkpoint=targets.checkpoint, keep_rows=sides.keep_rows)
 
 
-def _stream_of(query: Query) -> DataFrame:
+def _outlets(sinks: Mapping[str, Sink]) -> Outlets:
+    results = [sink for argument, sink in sinks.items() if is_of_results(argument)]
+    side = {kind.name: sinks[kind.argument] for kind in KINDS if kind.argument in sinks}
+    return Outlets(results=as_one(results), side=side)
+
+
+def _attached(query: Query, attached: Attached) -> Downstream:
+    """Return a query that reads the results of another one, ready to do so."""
+    source = attached.check_reads(query)
+    below = attached.query
+    targets = _targets(below, attached.wanted)
+    found = _ready(below, targets, attached.wanted.downstream)
+    needed = {each.name for each in below.physical.prepare.tables}
+    name = name_of(attached.name, found.checkpoint)
+    return Downstream(
+        name=name,
+        job=found.job,
+        checkpoint=found.checkpoint,
+        source=source,
+        tables={key: table for key, table in below.given.tables.items() if key in needed},
+        keep_rows=found.keep_rows,
+        watch=Watch(name, attached.on_batch),
+    )
+
+
+def _reinjecting(query: Query, sides: Sides) -> Mapping[str, Sink]:
+    """The sinks by which rows go back to where they come from."""
+    plan = query._routed(sides.routes).physical
+    stream = query.given.streams[plan.prepare.source.name]
+    return reinject_sinks(plan, None if isinstance(stream, (str, ResultsOf)) else stream)
+
+
+def _check_stream(query: Query) -> None:
     name = query.physical.prepare.source.name
     stream = query.given.streams.get(name)
+    if isinstance(stream, ResultsOf):
+        raise ConfigError(
+            f"{name} is another query, and a query that reads one is started with it\n\n"
+            "Write upstream.start(sink=.., checkpoint=.., downstream=[query.attach(sink=.., "
+            "checkpoint=..)])."
+        )
     if stream is None or isinstance(stream, str) or not stream.isStreaming:
         raise ConfigError(
             f"{name} is not a streaming DataFrame\n\nGive tidegate.sql(..) one from "
             "spark.readStream, or use query.batch(..) for a table."
         )
-    return stream
-
-
-def _of_results(sinks: Mapping[str, Sink]) -> dict[str, Sink]:
-    return {argument: sink for argument, sink in sinks.items() if is_of_results(argument)}

@@ -13,6 +13,7 @@ from tidegate.plan.unions import difference
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 
 def united(name: str, frames: Mapping[str, DataFrame]) -> DataFrame:
@@ -65,8 +66,13 @@ def without_source(frame: DataFrame) -> DataFrame:
 
 def columns_of(frame: DataFrame) -> tuple[Column, ...]:
     """Return the columns of a frame that statements see."""
+    return columns_of_schema(frame.schema)
+
+
+def columns_of_schema(schema: StructType) -> tuple[Column, ...]:
+    """Return the columns of a schema that statements see."""
     return tuple(
         Column(name=field.name, type=field.dataType.simpleString().upper())
-        for field in frame.schema.fields
+        for field in schema.fields
         if field.name not in HIDDEN
     )

@@ -71,8 +71,8 @@ def check(
     _print_warnings(plans)
     for planned in plans:
         click.echo(f"{planned.name}: ok")
-        for target in planned.targets:
-            click.echo(f"  {target.text()}")
+        for line in planned.takers():
+            click.echo(f"  {line}")
 
 
 @click.command()

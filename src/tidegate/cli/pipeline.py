@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from tidegate.api.chain import Attached
 from tidegate.api.query import Query, sql
 from tidegate.api.side_output import SideOutput
-from tidegate.cli.planning import at_source, in_file, plan_transform, unrunnable
+from tidegate.cli.planning import at_source, in_file, plan_transform, readers_of, unrunnable
 from tidegate.cli.progress import Progress
 from tidegate.cli.signals import Signals
 from tidegate.cli.watching import remote_readers
@@ -58,10 +60,13 @@ def run_pipeline(
         TidegateError: something is wrong with the pipeline, or one of its queries failed.
     """
     check_places(config)
-    for transform in config.transforms.values():
-        refused = unrunnable(plan_transform(config, transform), config)
+    plans = [plan_transform(config, transform) for transform in config.transforms.values()]
+    for planned in plans:
+        refused = unrunnable(planned, config)
         if refused is not None:
             raise refused
+    roots = [planned.name for planned in plans if planned.reads is None]
+    chains = Chains(config=config, readers=readers_of(plans), progress=progress)
     signals = Signals()
     with (
         _serving_metrics(config),
@@ -73,9 +78,9 @@ def run_pipeline(
             spark = local_session(options=config.spark_options, formats=needed_packages(config))
         runs: list[Run] = []
         with _ends_all(runs):
-            for transform in config.transforms.values():
+            for name in roots:
                 if not signals.asked.is_set():
-                    runs.append(_start(spark, config, transform, progress, once=once))
+                    runs.append(chains.start(spark, name, once=once))
             _watch(runs, signals.asked)
             for run in runs:
                 run.stop(flush=ending is Ending.FLUSH, drain=ending is Ending.DRAIN)
@@ -109,45 +114,96 @@ def _ends_all(runs: list[Run]) -> Iterator[None]:
         raise
 
 
-def _start(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chains:
+    """Starts the transforms of a pipeline, each with those that read its results.
+
+    Attributes:
+        config: the pipeline file.
+        readers: the transforms that read the results of a transform, by its name.
+        progress: is told of each batch.
+    """
+
+    config: PipelineConfig
+    readers: Mapping[str, Sequence[str]]
+    progress: Progress
+
+    def start(self, spark: SparkSession, name: str, *, once: bool) -> Run:
+        """Start a transform that reads a source.
+
+        Raises:
+            TidegateError: what is wrong with it or with one that reads it.
+        """
+        transform = self.config.transforms[name]
+        query = open_query(spark, self.config, transform)
+        downstream = self._attached(spark, name, query)
+        try:
+            return query.start(
+                **self._targets(transform),
+                trigger=self.config.trigger,
+                once=once,
+                downstream=downstream,
+            )
+        except TidegateError as error:
+            wrong = getattr(error, "sql", transform.sql)
+            chain = (each for each in self.config.transforms.values() if each.sql == wrong)
+            raise in_file(error, self.config, next(chain, transform)) from None
+
+    def _attached(self, spark: SparkSession, name: str, query: Query) -> list[Attached]:
+        """The transforms that read the results of a transform, and those that read theirs."""
+        found = []
+        for reader in self.readers.get(name, ()):
+            transform = self.config.transforms[reader]
+            below = open_query(spark, self.config, transform, results=query)
+            downstream = self._attached(spark, reader, below)
+            found.append(below.attach(**self._targets(transform), downstream=downstream))
+        return found
+
+    def _targets(self, transform: TransformConfig) -> dict[str, Any]:
+        """Where the rows of a transform go, as arguments of ``start`` and ``attach``."""
+        sinks = [_made(sink) for sink in self.config.sinks_of(transform.name)]
+        return {
+            "sink": sinks or None,
+            "checkpoint": f"{self.config.checkpoint}/{transform.name}",
+            **_side_output(self.config, transform),
+            "name": transform.name,
+            "on_batch": partial(self.progress.batch, transform.name),
+        }
+
+
+def open_query(
     spark: SparkSession,
     config: PipelineConfig,
     transform: TransformConfig,
-    progress: Progress,
     *,
-    once: bool,
-) -> Run:
-    query = open_query(spark, config, transform)
-    try:
-        return query.start(
-            sink=[_made(sink) for sink in config.sinks_of(transform.name)],
-            checkpoint=f"{config.checkpoint}/{transform.name}",
-            **_side_output(config, transform),
-            trigger=config.trigger,
-            once=once,
-            name=transform.name,
-            on_batch=lambda report: progress.batch(transform.name, report),
-        )
-    except TidegateError as error:
-        raise in_file(error, config, transform) from None
-
-
-def open_query(spark: SparkSession, config: PipelineConfig, transform: TransformConfig) -> Query:
+    results: Query | None = None,
+) -> Query:
     """Return the query of a transform over its inputs; nothing has started.
+
+    Args:
+        spark: the session.
+        config: the pipeline file.
+        transform: the transform.
+        results: the query of the transform that it reads, if there is one already.
 
     Raises:
         TidegateError: what is wrong with it or with an input, with the place in the file.
     """
     used = plan_transform(config, transform).compiled.bound
     policy = transform.settings.error_policy
-    streams: dict[str, DataFrame | dict[str, DataFrame]] = {}
-    for name in used.statement.united or (used.source.name,):
-        parts = () if name in config.sources else transform.sources
-        streams[name] = (
-            {part: _open(spark, config, part, policy) for part in parts}
-            if parts
-            else _open(spark, config, name, policy)
-        )
+    streams: dict[str, DataFrame | dict[str, DataFrame] | Query] = {}
+    if used.source.upstream is not None:
+        upstream = config.transforms[used.source.upstream.name]
+        query = open_query(spark, config, upstream) if results is None else results
+        streams[used.source.name] = query
+    else:
+        for name in used.statement.united or (used.source.name,):
+            parts = () if name in config.sources else transform.sources
+            streams[name] = (
+                {part: _open(spark, config, part, policy) for part in parts}
+                if parts
+                else _open(spark, config, name, policy)
+            )
     tables = {table.name: _open(spark, config, table.name, policy) for table in used.tables}
     try:
         return sql(

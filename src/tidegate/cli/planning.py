@@ -26,6 +26,7 @@ from tidegate.plan.settings import Settings
 from tidegate.plan.statement import Relation, SelectStmt
 from tidegate.plan.unions import difference
 from tidegate.planner.reinject import Refused, refused_route
+from tidegate.planner.results import result_columns, upstream_of
 from tidegate.planner.warnings import warnings
 
 _SETTING = re.compile(r"(?:.*: )?(?:(\w+) = |The setting (\w+) is)")
@@ -35,17 +36,30 @@ _SETTING = re.compile(r"(?:.*: )?(?:(\w+) = |The setting (\w+) is)")
 class Planned:
     """A planned statement; ``name`` is the transform's, or ``query``.
 
-    ``targets`` are the sinks that a pipeline file names for it.
+    ``targets`` are the sinks that a pipeline file names for it, ``readers`` the transforms that
+    read its results.
     """
 
     name: str
     compiled: Compiled
     targets: tuple[Target, ...] = ()
+    readers: tuple[str, ...] = ()
+
+    @property
+    def reads(self) -> str | None:
+        """The transform whose results the statement reads, None if it reads a source."""
+        upstream = self.compiled.physical.prepare.source.upstream
+        return None if upstream is None else upstream.name
+
+    def takers(self) -> list[str]:
+        """Return a line for each sink, and for the transforms that read the results."""
+        lines = [target.text() for target in self.targets]
+        return [*lines, f"results are read by {listed(self.readers)}"] if self.readers else lines
 
     def text(self) -> str:
         """Return EXPLAIN as text for people."""
         plans = explain_text(self.compiled.logical, self.compiled.physical)
-        lines = [f"  {target.text()}" for target in self.targets]
+        lines = [f"  {line}" for line in self.takers()]
         return "\n".join([plans, "Sinks", *lines, ""]) if lines else plans
 
     def warnings(self) -> tuple[str, ...]:
@@ -58,6 +72,7 @@ class Planned:
             "name": self.name,
             **explain_json(self.compiled.logical, self.compiled.physical),
             "sinks": [asdict(target) for target in self.targets],
+            "readers": list(self.readers),
         }
 
 
@@ -100,15 +115,40 @@ def plan_pipeline(file: Path) -> Iterator[Planned | TidegateError]:
     from tidegate.config import load_config
 
     config = load_config(file)
+    found: list[Planned | TidegateError] = []
     for transform in config.transforms.values():
         try:
-            yield plan_transform(config, transform)
+            found.append(plan_transform(config, transform))
         except TidegateError as error:
-            yield error
+            # One that reads a wrong transform has the error of that one.
+            if str(error) not in map(str, found):
+                found.append(error)
+    readers = readers_of(each for each in found if isinstance(each, Planned))
+    for each in found:
+        if isinstance(each, Planned):
+            yield replace(each, readers=tuple(readers.get(each.name, ())))
+        else:
+            yield each
 
 
-def plan_transform(config: PipelineConfig, transform: TransformConfig) -> Planned:
+def readers_of(plans: Iterable[Planned]) -> dict[str, list[str]]:
+    """Return the transforms that read the results of a transform, by its name."""
+    found: dict[str, list[str]] = {}
+    for each in plans:
+        if each.reads is not None:
+            found.setdefault(each.reads, []).append(each.name)
+    return found
+
+
+def plan_transform(
+    config: PipelineConfig, transform: TransformConfig, above: tuple[str, ...] = ()
+) -> Planned:
     """Return the plan of a transform.
+
+    Args:
+        config: the pipeline file.
+        transform: the transform.
+        above: the transforms that read it, the one it was planned for first.
 
     Raises:
         TidegateError: the transform is wrong; the message has the place in the pipeline file.
@@ -116,7 +156,7 @@ def plan_transform(config: PipelineConfig, transform: TransformConfig) -> Planne
     try:
         compiled = compile_statement(
             transform.sql,
-            partial(_relations, config, transform),
+            partial(_relations, config, transform, above),
             transform.settings,
             origin=transform.origin,
         )
@@ -131,12 +171,15 @@ def plan_transform(config: PipelineConfig, transform: TransformConfig) -> Planne
 
 
 def _relations(
-    config: PipelineConfig, transform: TransformConfig, statement: SelectStmt
+    config: PipelineConfig,
+    transform: TransformConfig,
+    above: tuple[str, ...],
+    statement: SelectStmt,
 ) -> list[Relation]:
     """Return what the statement of a transform may read.
 
     Raises:
-        ConfigError: its ``sources`` cannot be read as one stream.
+        ConfigError: its ``sources`` cannot be read as one stream, or it reads its own results.
     """
     policy = transform.settings.error_policy
     relations = {
@@ -147,7 +190,8 @@ def _relations(
         for name, source in config.sources.items()
     }
     if not transform.sources:
-        return list(relations.values())
+        results = _results(config, (*above, transform.name), statement)
+        return [*relations.values(), *results]
     listed = json.dumps(transform.sources)
     known = {name.lower() for name in relations}
     union = next((each.sql for each in statement.streams if each.sql.lower() not in known), None)
@@ -171,6 +215,33 @@ def _relations(
     return [*relations.values(), stream]
 
 
+def _results(
+    config: PipelineConfig, above: tuple[str, ...], statement: SelectStmt
+) -> list[Relation]:
+    """Return the results of transforms; of those that a statement does not read only the name."""
+    asked = {stream.sql.lower() for stream in statement.streams}
+    sources = {name.lower() for name in config.sources}
+    found = []
+    for other in config.transforms.values():
+        if other.name.lower() in sources:
+            continue
+        if other.name.lower() not in asked:
+            found.append(Relation(name=other.name, columns=None))
+            continue
+        if other.name in above:
+            circle = [*above[above.index(other.name) :], other.name]
+            path = " reads ".join(circle)
+            raise ConfigError(
+                f"a transform cannot read its own results: {path}\n\nRead a source in one of them."
+            )
+        compiled = plan_transform(config, other, above).compiled
+        plan = compiled.physical
+        columns = None if compiled.bound.star else result_columns(plan)
+        upstream = upstream_of(other.name, plan)
+        found.append(Relation(name=other.name, columns=columns, upstream=upstream))
+    return found
+
+
 def in_file(
     error: TidegateError, config: PipelineConfig, transform: TransformConfig
 ) -> TidegateError:
@@ -188,6 +259,9 @@ def in_file(
         )
     if isinstance(error, ConfigError):
         from tidegate.config import explain_at
+
+        if str(error).startswith(f"{config.file.name}, line "):
+            return error  # of a transform that this one reads
 
         setting = _SETTING.match(str(error))
         key = (setting[1] or setting[2]) if setting else ""
@@ -217,7 +291,21 @@ def unrunnable(planned: Planned, config: PipelineConfig | None) -> TidegateError
     """Return why a plan cannot be run, None if it can; ``config`` has its place."""
     if config is None:
         return None
-    return _append_only(planned, config) or _not_reinjectable(planned, config)
+    checks = (_not_taken, _append_only, _not_reinjectable)
+    return next((found for check in checks if (found := check(planned, config))), None)
+
+
+def _not_taken(planned: Planned, config: PipelineConfig) -> TidegateError | None:
+    """Return that nothing takes the results of a transform, None if something does."""
+    from tidegate.config import explain_at
+
+    plans = (plan_transform(config, each) for each in config.transforms.values())
+    if config.sinks_of(planned.name) or any(plan.reads == planned.name for plan in plans):
+        return None
+    what = (
+        f'no sink takes its results\n\nAdd [sinks.NAME] with from = "{planned.name}" and a format.'
+    )
+    return ConfigError(explain_at(config, ("transforms", planned.name, ""), what))
 
 
 def _not_reinjectable(planned: Planned, config: PipelineConfig) -> TidegateError | None:

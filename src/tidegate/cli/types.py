@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from tidegate.analysis.types import refusal
+from tidegate.api.chain import ResultsOf
 from tidegate.api.inputs import frame_of_ddl
-from tidegate.api.query import sql
-from tidegate.cli.planning import Planned, at_source, in_file
+from tidegate.api.query import Query, sql
+from tidegate.cli.planning import Planned, at_source, in_file, plan_transform
 from tidegate.config import explain_at
 from tidegate.connectors.needed import needed_packages
 from tidegate.connectors.nested import cannot_hold, nested_column
@@ -21,6 +22,7 @@ from tidegate.errors import ConfigError, TidegateError
 from tidegate.names import in_backticks
 from tidegate.plan.columns import MALFORMED
 from tidegate.spark.session import local_session
+from tidegate.spark.statements import empty_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,22 +61,17 @@ def wrong_types(plans: Sequence[Planned], file: Path | None) -> Iterator[Tidegat
                 found if config is None else in_file(found, config, config.transforms[planned.name])
             )
         elif config is not None:
-            yield from _nested_results(planned, config, frames)
+            yield from _nested_results(spark, planned, config)
 
 
 def _nested_results(
-    planned: Planned, config: PipelineConfig, frames: dict[str, DataFrame]
+    spark: SparkSession, planned: Planned, config: PipelineConfig
 ) -> Iterator[TidegateError]:
     """Yield the errors of a transform's sinks that cannot hold a column of the results."""
     flat = [each for each in config.sinks_of(planned.name) if not sink_kind(each.format).nested]
     if not flat:
         return
-    prepare = planned.compiled.physical.prepare
-    transform = config.transforms[planned.name]
-    names = planned.compiled.statement.united or (prepare.source.name,)
-    streams = dict.fromkeys(names, frames[prepare.source.name])
-    tables = {each.name: frames[each.name] for each in prepare.tables}
-    query = sql(transform.sql, settings=transform.settings, streams=streams, tables=tables)
+    query = _query(spark, planned, config)
     columns = [(each.name, each.dataType.simpleString()) for each in query.schema]
     for sink in flat:
         column = nested_column(columns, sink_kind(sink.format))
@@ -84,10 +81,28 @@ def _nested_results(
             )
 
 
+def _query(spark: SparkSession, planned: Planned, config: PipelineConfig) -> Query:
+    """The query of a transform over frames without rows."""
+    prepare = planned.compiled.physical.prepare
+    transform = config.transforms[planned.name]
+    stream = (
+        _frame(spark, prepare.source, planned, config)
+        if planned.reads is None
+        else _query(spark, plan_transform(config, config.transforms[planned.reads]), config)
+    )
+    names = planned.compiled.statement.united or (prepare.source.name,)
+    streams: dict[str, DataFrame | Query] = dict.fromkeys(names, stream)
+    tables = {each.name: _frame(spark, each, planned, config) for each in prepare.tables}
+    return sql(transform.sql, settings=transform.settings, streams=streams, tables=tables)
+
+
 def _frame(
     spark: SparkSession, relation: Relation, planned: Planned, config: PipelineConfig | None
 ) -> DataFrame:
     """A frame with the columns of a stream or table; its rows are never read."""
+    if relation.upstream is not None and config is not None:
+        upstream = plan_transform(config, config.transforms[relation.upstream.name])
+        return empty_frame(spark, ResultsOf(_query(spark, upstream, config)).schema)
     if relation.columns is not None:
         ddl = ", ".join(f"{in_backticks(each.name)} {each.type}" for each in relation.columns)
         if relation.malformed:

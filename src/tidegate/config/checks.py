@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from tidegate.config.model import (
@@ -137,12 +138,20 @@ def _transform_problems(
     yield from _union_problems((*path, "sources"), transform, sections)
     for route in transform.side_output.routes():
         yield from route_problems((*path, "side_output", route.kind), route, sections)
-    if not any(section.transform == name for section in sections.sinks.values()):
+    is_taken = any(section.transform == name for section in sections.sinks.values())
+    if not is_taken and not _may_be_read(name, sections):
         yield Problem(
             path=(*path, ""),
             what="no sink takes its results",
             mend=f'Add [sinks.NAME] with from = "{name}" and a format.',
         )
+
+
+def _may_be_read(name: str, sections: PipelineFile) -> bool:
+    """Whether another transform has the name in its statement; planning knows for sure."""
+    word = re.compile(rf"\b{re.escape(name)}\b", re.IGNORECASE)
+    others = [each for other, each in sections.transforms.items() if other != name]
+    return any(each.sql is None or word.search(each.sql) for each in others)
 
 
 def _sink_problems(name: str, sink: SinkSection, sections: PipelineFile) -> Iterable[Problem]:

@@ -78,8 +78,16 @@ def _seen_before(shards: SeenShards, state: Manifest, job: Job) -> SeenBefore:
     )
 
 
-def advanced(state: Manifest, seen: SeenShards, clock_us: int | None, job: Job) -> WatermarkState:
-    """Return the watermark and the shards after a batch; without a clock they stay."""
+def advanced(
+    state: Manifest, seen: SeenShards, clock_us: int | None, job: Job, given_us: int | None = None
+) -> WatermarkState:
+    """Return the watermark and the shards after a batch; without a clock they stay.
+
+    A watermark that follows from another query is the one that comes with the batch, ``given_us``.
+    """
+    if job.plan.watermark.follows is not None:
+        watermark_us = latest(state.watermark.watermark_us, given_us)
+        return replace(state.watermark, watermark_us=watermark_us)
     if clock_us is None:
         return state.watermark
     before = replace(state.watermark, shards=_known(state, job), by=job.shard_by)

@@ -6,21 +6,18 @@ as long as its own handle exists; a reference back would keep both alive forever
 
 from __future__ import annotations
 
-import logging
-import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from tidegate.engine.failures import in_a_batch
 from tidegate.engine.gate import Gate, TurnedAway
 from tidegate.engine.offsets import SparkProgress
 from tidegate.engine.pace import Pace
 from tidegate.engine.stepper import Stepper
-from tidegate.metrics.recorder import RECORDER
+from tidegate.engine.watch import OnBatch, Watch, name_of
 from tidegate.spark.isolation import most_tasks, private_session
 
 if TYPE_CHECKING:
@@ -28,10 +25,6 @@ if TYPE_CHECKING:
 
     from tidegate.engine.job import Job
     from tidegate.metrics.report import BatchReport
-
-OnBatch: TypeAlias = "Callable[[BatchReport], object]"
-
-_LOG = logging.getLogger("tidegate")
 
 _HOLD_SECONDS = 10
 
@@ -66,9 +59,7 @@ class Batches:
         stepper: runs the steps.
         failure: what the last batch raised.
         reports: the reports of the newest steps, at most ``MOST_REPORTS``.
-        failed_watches: how often ``on_batch`` failed.
-        clock_leaps: how often the machine's clock has leapt.
-        clean_up_failures: how many calls that clean up the checkpoint have failed.
+        watch: is told of each step.
 
     Args:
         job: what to run.
@@ -83,9 +74,7 @@ class Batches:
         self.gate = Gate()
         self.failure: BaseException | None = None
         self.reports: deque[BatchReport] = deque(maxlen=MOST_REPORTS)
-        self.failed_watches = 0
-        self.clock_leaps = 0
-        self.clean_up_failures = 0
+        self.watch = Watch(name_of(launch.name, launch.checkpoint), launch.on_batch)
         self._job = job
         self._launch = launch
         self._spark = spark
@@ -131,33 +120,14 @@ class Batches:
             self._hold()
 
     def report(self, report: BatchReport) -> None:
-        """Call ``on_batch`` with the report of a step; if it fails, the query goes on."""
+        """Tell those who watch of a step."""
         self.reports.append(report)
-        self.clock_leaps += report.clock_leaps
-        self.clean_up_failures += report.clean_up_failures
-        with suppress(Exception):  # what only watches never stops the query
-            RECORDER.record(self.name, report, self._shards())
-        if self._launch.on_batch is None:
-            return
-        try:
-            self._launch.on_batch(report)
-        except BaseException as error:
-            if isinstance(error, KeyboardInterrupt) and _in_main_thread():
-                raise  # Ctrl-C, while somebody waits for a drain
-            self.failed_watches += 1
-            if self.failed_watches == 1:
-                with suppress(Exception):
-                    _LOG.warning(
-                        "on_batch failed: %s: %s; the query goes on, and further failures are "
-                        "only counted, in status as failed_watches",
-                        type(error).__name__,
-                        error,
-                    )
+        self.watch.report(report, self._shards())
 
     @property
     def name(self) -> str:
         """The query's name in metrics and drawings: its own, else the end of its checkpoint."""
-        return self._launch.name or self._launch.checkpoint.rstrip("/").rpartition("/")[2]
+        return name_of(self._launch.name, self._launch.checkpoint)
 
     def _shards(self) -> Callable[[], list[tuple[str, int]]]:
         """Return what lists the shards, which may be many, if metrics are read."""
@@ -214,10 +184,6 @@ class BatchCallback:
     def release(self) -> None:
         """Drop all references, once Spark's query has ended."""
         self._batches = None
-
-
-def _in_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()
 
 
 def _rows_of(rows: DataFrame) -> DataFrame | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, assert_never, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, assert_never, runtime_checkable
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StringType
@@ -34,6 +34,10 @@ from tidegate.plan.stages import IngestPartials, IngestRows
 from tidegate.plan.windows import Count, Cumulate, Hopping, Session, Sliding, State, Tumbling
 from tidegate.spark.statements import empty_frame
 from tidegate.state.manifest import Tables
+
+if TYPE_CHECKING:
+    from tidegate.engine.downstream import Downstream
+    from tidegate.state.intents import Intent
 
 _LOG = logging.getLogger("tidegate")
 
@@ -68,6 +72,13 @@ class OwnedOutlet(Outlet, Protocol):
         """
 
 
+class Taker(Protocol):
+    """A query that reads the results of another one; see ``engine/downstream.Link``."""
+
+    def take(self, results: DataFrame | None, step: Intent, owner: str) -> None:
+        """Run the step for a step of the other one."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlets:
     """Where rows go: results, and side output by kind.
@@ -75,11 +86,15 @@ class Outlets:
     The rows of a kind without an outlet are only counted.
 
     Attributes:
+        downstream: the queries that read the results.
+        takers: these queries while a stepper runs their steps.
         deliveries: how it went with the outlets of side output so far.
     """
 
     results: Outlet
     side: Mapping[str, Outlet] = field(default_factory=dict)
+    downstream: tuple[Downstream, ...] = ()
+    takers: tuple[Taker, ...] = ()
     deliveries: Deliveries = field(default_factory=Deliveries, compare=False)
 
     def open(self, owner: str, newest_epoch: int | None) -> None:
@@ -128,6 +143,12 @@ class Job:
     quotas: Quotas | None = None
     explain: Callable[[], Mapping[str, Any]] | None = None
 
+    @property
+    def needs_ticks(self) -> bool:
+        """Whether the passing of time alone can do something, here or downstream."""
+        below = self.outlets.downstream
+        return self.plan.needs_ticks or any(each.job.needs_ticks for each in below)
+
 
 def make_job(plan: PhysicalPlan, rows: DataFrame, outlets: Outlets, partitions: int) -> Job:
     """Return the job of a plan.
@@ -145,6 +166,7 @@ def make_job(plan: PhysicalPlan, rows: DataFrame, outlets: Outlets, partitions: 
         plan=plan,
         types=native_types(empty, plan.ingest.aggregates),
         identified=getattr(outlets.results, "needs_identity", False) is True,
+        timed=bool(outlets.downstream),
     )
     shard = plan.watermark.shard
     by_record = plan.watermark.by_record

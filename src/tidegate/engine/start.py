@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from tidegate.engine.batches import BatchCallback, Batches, Launch
-    from tidegate.plan.physical import PhysicalPlan
 
 _INITIALIZATION_MS = 10_000
 
@@ -70,16 +69,16 @@ class Starter:
     Args:
         rows: prepared rows, a stream.
         launch: how to start.
-        plan: the plan.
+        ticking: whether it needs ticks.
 
     Raises:
         StateError: the checkpoint has other sources than the query.
     """
 
-    def __init__(self, rows: DataFrame, launch: Launch, plan: PhysicalPlan) -> None:
+    def __init__(self, rows: DataFrame, launch: Launch, *, ticking: bool) -> None:
         self._launch = launch
         self._spark = rows.sparkSession
-        self._rows = with_sources_of(launch.checkpoint, rows, plan)
+        self._rows = with_sources_of(launch.checkpoint, rows, ticking=ticking)
         self._has_ticks = self._rows is not rows
         # Otherwise Spark would stop a query on this checkpoint in the middle of a batch.
         self._settings = cheaper_files(self._spark, launch.checkpoint) | {ONE_RUN: "false"}

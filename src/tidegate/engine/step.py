@@ -28,6 +28,7 @@ from tidegate.engine.advance import advanced, bound, ingest, past_everything
 from tidegate.engine.clock import Leap, with_clock
 from tidegate.engine.early import early_groups, is_due, unshown_rows
 from tidegate.engine.faults import fault_point
+from tidegate.engine.handover import hand_out
 from tidegate.engine.merging import merge_segments
 from tidegate.engine.reporting import Stopwatch, report_of, summarized
 from tidegate.engine.rows.prepare import BatchStart
@@ -67,6 +68,7 @@ class Batch:
         rows: prepared rows, None if only time passes.
         clock_us: the clock of the batch, the same when the batch is replayed. None at the end of a
             stream: the previous clock is used.
+        watermark_us: the watermark that comes with the batch; None: it follows from the rows.
         decided: the intent of an earlier attempt, whose results may have been emitted; this step
             follows it.
     """
@@ -77,6 +79,7 @@ class Batch:
     offsets_hash: str | None = None
     rows: DataFrame | None = None
     clock_us: int | None = None
+    watermark_us: int | None = None
     decided: Intent | None = None
 
 
@@ -100,7 +103,7 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
     counts = _with_fallbacks(ingested.counts, job)
     stopwatch.ends("ingest")
 
-    watermark = advanced(state, shards, clock_us, job)
+    watermark = advanced(state, shards, clock_us, job, batch.watermark_us)
     intent = batch.decided or _decide(state, batch, _Seen(watermark, tables, clock_us), job)
     closing = Closing(
         epoch=epoch,
@@ -120,13 +123,12 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
     unused = Unused(
         ingested=ingested, judged=_judged(state, start, job), clock_before_us=before.clock_us
     )
-    if closed.groups is not None or early is not None or goes_out(unused, job):
-        io.store.check_claim()
-        if batch.decided is None:
-            io.store.put_intent(intent)
-        io.store.check_turn(epoch)
-        fault_point("after_intent", epoch)
-    emitted = _emit(closed, early, epoch, job)
+    # Those who read the results follow the bound even if there are none.
+    emits = closed.groups is not None or early is not None or bool(job.outlets.takers)
+    if emits or goes_out(unused, job):
+        _announce(intent, batch, io)
+    write = partial(hand_out, outlets=job.outlets, step=intent, owner=io.store.checkpoint_id)
+    emitted = _emit(closed, early, epoch, job, write)
     stopwatch.ends("close")
     fault_point("after_results", epoch)
 
@@ -183,6 +185,15 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
         clean_up_failures=clean_up_failures,
     )
     return after, report
+
+
+def _announce(intent: Intent, batch: Batch, io: StateIO) -> None:
+    """Write down the decisions of a step, before anything goes out."""
+    io.store.check_claim()
+    if batch.decided is None:
+        io.store.put_intent(intent)
+    io.store.check_turn(intent.epoch)
+    fault_point("after_intent", intent.epoch)
 
 
 def _end_of(job: Job, time_us: int) -> int | None:
@@ -253,7 +264,13 @@ def _with_fallbacks(counts: Counts, job: Job) -> Counts:
     return replace(counts, processing_time_fallback=counts.accumulated) if unasked else counts
 
 
-def _emit(closed: Closed, early: DataFrame | None, epoch: int, job: Job) -> Emitted:
+def _emit(
+    closed: Closed,
+    early: DataFrame | None,
+    epoch: int,
+    job: Job,
+    write: Callable[[DataFrame | None], None],
+) -> Emitted:
     provisional: DataFrame | None = None
     provisional_rows: Callable[[], dict[str, int]] = dict
     if early is not None:
@@ -261,9 +278,9 @@ def _emit(closed: Closed, early: DataFrame | None, epoch: int, job: Job) -> Emit
             job.finisher.finish(early, epoch, final=False), {"rows": "count(1)"}
         )
     if closed.groups is None:
+        write(provisional)
         if provisional is None:
             return Emitted()
-        job.outlets.results.write(provisional, epoch)
         return Emitted(numbers=Emissions(early_rows=_rows(provisional_rows)))
     failing: DataFrame | None = None
     failed: Callable[[], dict[str, int]] = dict
@@ -279,7 +296,7 @@ def _emit(closed: Closed, early: DataFrame | None, epoch: int, job: Job) -> Emit
         count = partial(_rows, numbers)
     if provisional is not None:
         results = results.unionByName(provisional)
-    job.outlets.results.write(results, epoch)
+    write(results)
     emitted = Emissions(
         closed_windows=closed.windows(),
         rows_out=count(),

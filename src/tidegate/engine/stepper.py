@@ -8,9 +8,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidegate.engine.clock import goes_back
+from tidegate.engine.downstream import Link
 from tidegate.engine.state_io import StateIO
 from tidegate.engine.step import Batch, step
 from tidegate.engine.tasks import Tasks
@@ -20,6 +22,7 @@ from tidegate.spark.isolation import pin
 from tidegate.state.batch import SparkBatch, is_replay
 from tidegate.state.intents import StepKind
 from tidegate.state.manifest import Manifest, check_fingerprint
+from tidegate.state.manifest_log import ManifestLog
 from tidegate.state.plan_file import plan_file
 from tidegate.state.plans import put_plan
 from tidegate.state.schema import check_schema
@@ -78,6 +81,16 @@ class Stepper:
         pin(spark)
         for name, value in STEP_CONF.items():
             spark.conf.set(name, value)
+        self._links = tuple(
+            Link(
+                each,
+                Stepper(each.job, each.checkpoint, spark, each.watch.report),
+                lambda epoch: ManifestLog(self._store.files).is_silent(epoch),
+            )
+            for each in job.outlets.downstream
+        )
+        if self._links:
+            job = replace(job, outlets=replace(job.outlets, takers=self._links))
         self._job = job
         self._on_step = on_step
         self._checkpoint = checkpoint
@@ -98,9 +111,21 @@ class Stepper:
         """The state after the last step."""
         return self._state
 
+    @property
+    def open_windows(self) -> int:
+        """How many windows are open, by the bounds of the state."""
+        return self._job.operator.open_windows(self._state)
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """The queries that read the results."""
+        return self._links
+
     def limit_tasks(self, most: int) -> None:
         """Set the maximum number of tasks of a shuffle from now on."""
         self._io.tasks.most = most
+        for link in self._links:
+            link.stepper.limit_tasks(most)
 
     def run(self, batch: SparkBatch, rows: DataFrame | None) -> BatchReport | None:
         """Run the step of a batch; None if the state already contains it (a replay after a crash).
@@ -142,17 +167,21 @@ class Stepper:
                     offsets_hash=batch.offsets_hash,
                     rows=rows,
                     clock_us=batch.clock_us,
+                    watermark_us=batch.watermark_us,
                     decided=decided,
                 )
             )
 
     def drain(self) -> BatchReport:
-        """Close and emit every window; later rows for them are late.
+        """Close and emit every window, here and then downstream; later rows for them are late.
 
         Raises:
             StateError: a batch is unfinished, and its results may have been emitted.
         """
-        return self._end(StepKind.DRAIN)
+        report = self._end(StepKind.DRAIN)
+        for link in self._links:
+            link.stepper.drain()
+        return report
 
     def flush(self) -> BatchReport:
         """Emit open state windows; other kinds have nothing to flush.
@@ -160,7 +189,10 @@ class Stepper:
         Raises:
             StateError: as ``drain``.
         """
-        return self._end(StepKind.FLUSH)
+        report = self._end(StepKind.FLUSH)
+        for link in self._links:
+            link.stepper.flush()
+        return report
 
     def _end(self, kind: StepKind) -> BatchReport:
         with self._lock:
@@ -184,6 +216,8 @@ class Stepper:
             StateError: one has; the message names it.
         """
         self._store.check_not_displaced()
+        for link in self._links:
+            link.stepper.check_not_displaced()
 
     def _begin(self, batch: SparkBatch | None = None) -> None:
         """Claim the checkpoint and open the sinks, before the first step.

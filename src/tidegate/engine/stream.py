@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from tidegate.engine.job import Job
+    from tidegate.engine.stepper import Stepper
+    from tidegate.engine.watch import Watch
     from tidegate.metrics.report import BatchReport
     from tidegate.notebook.drawing import Drawing
 
@@ -47,7 +49,7 @@ class Run:
         self._ended_well = False
         self._batches = Batches(job, launch, rows.sparkSession)
         self._gate = self._batches.gate
-        self._starter = Starter(rows, launch, job.plan)
+        self._starter = Starter(rows, launch, ticking=job.needs_ticks)
         kind = Kind.ALL_THERE_IS if launch.once else Kind.LIVE
         self._current = self._starter.start(kind, self._batches)
 
@@ -73,24 +75,15 @@ class Run:
     @property
     def status(self) -> dict[str, object]:
         """The progress of the query: batch, watermark, failure, row counts, size of the state."""
-        state = self._batches.stepper.state
-        totals = {name: getattr(state.totals, name) for name in state.totals.__slots__}
+        stepper = self._batches.stepper
         active = is_active(self.query)
         failure = None if active else self._find_failure()
         return {
             "name": self._launch.name,
             "active": active,
             "failure": None if failure is None else str(failure),
-            "batch_id": state.batch_id,
-            "watermark": self.watermark,
-            "open_windows": self.open_windows,
-            "state_rows": sum(segment.rows for segment in state.tables.of_rows),
-            "segments": len(state.tables.of_rows),
-            "failed_watches": self._batches.failed_watches,
-            "clock_leaps": self._batches.clock_leaps,
-            "clean_up_failures": self._batches.clean_up_failures,
-            "side_dropped": asdict(state.dropped),
-            **totals,
+            **_progress(stepper, self._batches.watch),
+            **({"downstream": _below(stepper)} if stepper.links else {}),
         }
 
     @property
@@ -278,3 +271,31 @@ class Run:
             return None if self._ended_well or self._gate.is_closed else error
         self._ended_well = self._ended_well or found is None
         return found
+
+
+def _progress(stepper: Stepper, watch: Watch) -> dict[str, object]:
+    state = stepper.state
+    watermark_us = state.watermark.watermark_us
+    return {
+        "batch_id": state.batch_id,
+        "watermark": None if watermark_us is None else format_time(watermark_us),
+        "open_windows": stepper.open_windows,
+        "state_rows": sum(segment.rows for segment in state.tables.of_rows),
+        "segments": len(state.tables.of_rows),
+        "failed_watches": watch.failed_watches,
+        "clock_leaps": watch.clock_leaps,
+        "clean_up_failures": watch.clean_up_failures,
+        "side_dropped": asdict(state.dropped),
+        **{name: getattr(state.totals, name) for name in state.totals.__slots__},
+    }
+
+
+def _below(stepper: Stepper) -> dict[str, object]:
+    """The progress of the queries that read the results, by their names."""
+    return {
+        link.downstream.name: {
+            **_progress(link.stepper, link.downstream.watch),
+            **({"downstream": _below(link.stepper)} if link.stepper.links else {}),
+        }
+        for link in stepper.links
+    }

@@ -29,8 +29,6 @@ from tidegate.spark.files import file_manager
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from tidegate.plan.physical import PhysicalPlan
-
 # Allows several batches in a run with ``once`` although one source is a rate stream.
 AVAILABLE_NOW = "spark.sql.streaming.triggerAvailableNowWrapper.enabled"
 
@@ -51,14 +49,13 @@ def with_ticks(rows: DataFrame) -> DataFrame:
     return rows.unionByName(ticks.select(), allowMissingColumns=True)
 
 
-def with_sources_of(checkpoint: str, rows: DataFrame, plan: PhysicalPlan) -> DataFrame:
-    """Return prepared rows with ticks if the plan or the checkpoint has them.
+def with_sources_of(checkpoint: str, rows: DataFrame, *, ticking: bool) -> DataFrame:
+    """Return prepared rows with ticks if the query needs them or the checkpoint has them.
 
     Raises:
         StateError: the checkpoint has other sources than the query.
     """
     last = SparkProgress(rows.sparkSession, checkpoint).newest()
-    ticking = plan.needs_ticks
     own = _count_sources(rows)
     there = own + ticking if last is None else len(last.offsets)
     # A plan that no longer needs ticks keeps them if its checkpoint has them.

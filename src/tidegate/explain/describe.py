@@ -165,12 +165,15 @@ def _filter(stage: FilterStage, predicate: str) -> tuple[Detail, ...]:
 
 
 def _source_facts(relation: Relation) -> _Facts:
-    columns = relation.columns
-    if columns is None:
-        return {"name": relation.name}, (fact("columns", "not known yet"),)
-    return {"name": relation.name}, (
-        fact("columns", ", ".join(f"{c.name} {c.type}" for c in columns)),
+    names = relation.columns
+    columns = (
+        "not known yet"
+        if names is None
+        else ", ".join(f"{column.name} {column.type}".rstrip() for column in names)
     )
+    upstream = relation.upstream
+    reads = () if upstream is None else (fact("reads", f"the results of {upstream.name}"),)
+    return {"name": relation.name}, (*reads, fact("columns", columns))
 
 
 def _join_details(from_clause: From, tables: tuple[Relation, ...]) -> tuple[Detail, ...]:

@@ -93,6 +93,10 @@ def watermark_details(spec: WatermarkSpec) -> tuple[Detail, ...]:
     if event_time.sql is None:
         facts.append(fact("watermark", "just after the clock: no row is late"))
         return tuple(facts)
+    if spec.follows is not None:
+        name = spec.follows.upstream.name
+        facts.append(fact("watermark", f"the closing of the windows of {name}: no row is late"))
+        return tuple(facts)
     facts.append(fact("micros", event_time.sql))
     if event_time.fallback_sql is not None:
         facts.append(fact("fallback", event_time.fallback_sql))

@@ -74,6 +74,7 @@ def explain_json(logical: LogicalPlan, physical: PhysicalPlan) -> dict[str, Json
             "null_event_time_fallback": spec.null_event_time_fallback,
             "max_future_skew_us": spec.max_future_skew_us,
             "emit_on_close": spec.emit_on_close,
+            **({} if spec.follows is None else {"follows": spec.follows.upstream.name}),
         },
         "path": {"kind": path, "reason": reason},
         "row_errors": error_json(logical.query.statement, physical),

@@ -10,8 +10,11 @@ MALFORMED = "_tidegate_malformed"
 # A row of a stream that unites several: STRING, the name of the one it is from.
 SOURCE = "_tidegate_source"
 
+# A result that another statement reads: BIGINT, the last instant of its window in microseconds.
+WINDOW_TIME = "_tidegate_window_time"
+
 # Columns of a source's row that statements do not see.
-HIDDEN = (MALFORMED, SOURCE)
+HIDDEN = (MALFORMED, SOURCE, WINDOW_TIME)
 # A source's row, where it comes from a file: STRUCT, Spark's own hidden column.
 FILE = "_metadata"
 

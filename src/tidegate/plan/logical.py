@@ -21,6 +21,7 @@ from tidegate.plan.statement import (
     OutputItem,
     Relation,
 )
+from tidegate.plan.upstream import Follows
 from tidegate.plan.windows import Window
 
 
@@ -56,7 +57,8 @@ class WatermarkSpec:
     """All that decides the time of a row, the watermark, and which rows are late.
 
     ``shard`` is an expression (Spark SQL over FROM): each of its values has a watermark of its own.
-    It is None in processing time, where the clock is the watermark of all rows.
+    It is None in processing time, where the clock is the watermark of all rows. ``follows`` says
+    from what the watermark follows if the rows are the results of another transform.
     """
 
     mode: TimeMode
@@ -74,6 +76,7 @@ class WatermarkSpec:
     max_future_skew_us: int
     emit_on_close: bool
     by_record: bool = False
+    follows: Follows | None = None
 
     @property
     def slack_us(self) -> int:

@@ -71,7 +71,7 @@ class Prepare:
     @property
     def has_hidden(self) -> bool:
         """Whether rows of the source have hidden columns."""
-        return self.source.malformed or self.source.united
+        return self.source.malformed or self.source.united or self.source.upstream is not None
 
     @property
     def derives(self) -> bool:

@@ -17,6 +17,7 @@ import re
 from dataclasses import dataclass
 
 from tidegate.errors import Span
+from tidegate.plan.upstream import Upstream
 from tidegate.plan.windows import Window
 
 
@@ -164,6 +165,7 @@ class Relation:
             ``columns``.
         united: whether it unites several streams; its rows then have the hidden column ``SOURCE``.
         members: the names of these streams, as far as the statement or the pipeline names them.
+        upstream: the transform whose results it is, with the hidden column ``WINDOW_TIME``.
     """
 
     name: str
@@ -172,6 +174,7 @@ class Relation:
     malformed: bool = False
     united: bool = False
     members: tuple[str, ...] = ()
+    upstream: Upstream | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,9 @@ from tidegate.plan.time_columns import (
     nearest_columns,
     written_column,
 )
+from tidegate.plan.upstream import Follows
 from tidegate.planner.shards import kafka_column, resolve_shard
+from tidegate.planner.upstream import check_readable, followed
 
 _RECEIPT_COLUMNS = ("received_at", "@timestamp")
 _FILE_TIME = f"{FILE}.file_modification_time"
@@ -43,7 +45,12 @@ def resolve_watermark(bound: BoundQuery, settings: Settings) -> WatermarkSpec:
             event time that cannot be one.
         ConfigError: ``event_time_field`` names no column, or a number without ``event_time_unit``.
     """
-    event_time = _event_time(bound, settings)
+    check_readable(bound)
+    follows: Follows | None = None
+    if bound.source.upstream is not None and settings.time is not TimeMode.PROCESSING:
+        event_time, follows = followed(bound, settings)
+    else:
+        event_time = _event_time(bound, settings)
     lag_us, lag_authority = 0, Authority.DEFAULT
     lateness_us, lateness_authority = 0, Authority.DEFAULT
     if event_time.sql is not None:
@@ -55,7 +62,9 @@ def resolve_watermark(bound: BoundQuery, settings: Settings) -> WatermarkSpec:
             clause.lateness_us, settings.allowed_lateness_us
         )
     mode = TimeMode.PROCESSING if event_time.sql is None else TimeMode.EVENT
-    shard, shard_authority = resolve_shard(bound, settings, mode)
+    shard, shard_authority = (
+        resolve_shard(bound, settings, mode) if follows is None else (None, Authority.DEFAULT)
+    )
     return WatermarkSpec(
         mode=mode,
         event_time=event_time,
@@ -72,6 +81,7 @@ def resolve_watermark(bound: BoundQuery, settings: Settings) -> WatermarkSpec:
         max_future_skew_us=settings.max_future_skew_us,
         emit_on_close=_emits_on_close(bound),
         by_record=mode is TimeMode.EVENT and settings.lateness is Lateness.RECORD,
+        follows=follows,
     )
 
 

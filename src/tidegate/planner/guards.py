@@ -19,7 +19,7 @@ from tidegate.frontend.guards import (
 )
 from tidegate.names import path
 from tidegate.plan.aggregates.types import aggregate_type
-from tidegate.plan.columns import SHARD, WINDOW_FUNCTIONS, WINDOW_TYPES
+from tidegate.plan.columns import SHARD, WINDOW_FUNCTIONS, WINDOW_TIME, WINDOW_TYPES
 from tidegate.plan.guarded import Guarded, in_words
 from tidegate.plan.settings import ErrorPolicy
 from tidegate.plan.statement import From
@@ -178,8 +178,9 @@ def _types(prepare: Prepare, found: Types) -> dict[str, str | None]:
     times = Counter(column.name.lower() for _, column in columns)
     bare = [column for _, column in columns if times[column.name.lower()] == 1]
     return {
-        **{path(column.name): column.type for column in bare},
-        **{path(name, column.name): column.type for name, column in columns},
+        **{path(column.name): column.type or None for column in bare},
+        **{path(name, column.name): column.type or None for name, column in columns},
+        **({} if prepare.source.upstream is None else {path(WINDOW_TIME): "BIGINT"}),
         **told,
     }
 

@@ -22,7 +22,15 @@ class Refused:
 
 def refused_route(plan: PhysicalPlan) -> Refused | None:
     """Return what is wrong with a route of a plan, None if nothing is."""
-    found = (_refused(plan, route) for route in plan.side_output.routes if route.reinjects)
+    routes = [route for route in plan.side_output.routes if route.reinjects]
+    if routes and plan.prepare.source.upstream is not None:
+        return Refused(
+            kind=routes[0].kind,
+            key="sink",
+            what=f"rows cannot go back: they are results of {plan.prepare.source.name}",
+            mend="Name a sink instead of reinject.",
+        )
+    found = (_refused(plan, route) for route in routes)
     return next((each for each in found if each is not None), None)
 
 

@@ -1,4 +1,7 @@
-"""Spark's identity of a batch, which links the state to Spark's own part of the checkpoint."""
+"""The identity of a batch, which links the state to Spark's own part of the checkpoint.
+
+For a query that reads the results of another one, a batch is a step of that one instead.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +26,19 @@ class SparkBatch:
         query_id: the id of the streaming query, from the ``metadata`` file of the checkpoint; None
             where no streaming query runs (cases, tests).
         offsets_hash: a hash of the offsets that the batch reads up to; None likewise.
+        upstream: the transform of which the batch is a step; ``batch_id`` is then its epoch,
+            ``query_id`` the id of its checkpoint, and ``offsets_hash`` says what it has read.
+        watermark_us: the watermark that comes with the step; None: it follows from the rows.
+        after: with ``upstream``, the epoch before the step; those between the two had no results.
     """
 
     batch_id: int
     clock_us: int
     query_id: str | None = None
     offsets_hash: str | None = None
+    upstream: str | None = None
+    watermark_us: int | None = None
+    after: int | None = None
 
 
 def offsets_hash(offsets: Iterable[str]) -> str:
@@ -43,6 +53,8 @@ def is_replay(batch: SparkBatch, state: Manifest, checkpoint: str) -> bool:
         StateError: it is neither; Spark's part of the checkpoint and ours are from different
             moments.
     """
+    if batch.upstream is not None:
+        return _is_replay_of_step(batch, state, checkpoint)
     if state.batch_id >= 0 and batch.query_id != state.query_id:
         raise _apart(
             checkpoint,
@@ -74,6 +86,33 @@ def is_replay(batch: SparkBatch, state: Manifest, checkpoint: str) -> bool:
             "its offsets differ, so it is not the same batch, and its rows would be skipped",
         )
     return True
+
+
+def _is_replay_of_step(batch: SparkBatch, state: Manifest, checkpoint: str) -> bool:
+    """``is_replay`` for a step of another query; the first one may have any number."""
+    name = batch.upstream
+    after = batch.batch_id - 1 if batch.after is None else batch.after
+    follows = after <= state.batch_id < batch.batch_id
+    if state.batch_id < 0 or (follows and batch.query_id == state.query_id):
+        return False
+    if batch.query_id != state.query_id:
+        told = f"it goes on from checkpoint {state.query_id} of {name}, which is {batch.query_id}"
+        why = f"the checkpoint of {name} was deleted or replaced, and would bring results again"
+    elif batch.batch_id > state.batch_id:
+        told = f"{name} is at epoch {batch.batch_id}, the state has its epoch {state.batch_id}"
+        why = "the results of the epochs between are missing"
+    elif batch.batch_id < state.batch_id:
+        told = f"{name} is at epoch {batch.batch_id}, the state has its epoch {state.batch_id}"
+        why = f"{name} is older than the state, and would bring results again that are in it"
+    elif batch.offsets_hash != state.offsets_hash:
+        told = f"epoch {batch.batch_id} of {name} reads other rows than it did before"
+        why = "its results are in the state already, and the new ones would be skipped"
+    else:
+        return True
+    raise StateError(
+        f"checkpoint {checkpoint}: {told}\n\nThe two do not belong together: {why}. Restore the "
+        "checkpoints of both from one copy, or start both with new checkpoints."
+    )
 
 
 def _apart(checkpoint: str, differs: str, why: str) -> StateError:

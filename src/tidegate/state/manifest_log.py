@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidegate.errors import StateError
 from tidegate.state.files import Files
@@ -71,6 +71,24 @@ class ManifestLog:
                 "another checkpoint."
             ) from error
         return Manifest.from_json(text, path=path)
+
+    def is_silent(self, epoch: int) -> bool:
+        """Return whether an epoch only forgot shards; False if its manifest is not there.
+
+        Raises:
+            StateError: it cannot be read.
+        """
+        if not {epoch - 1, epoch} <= set(self.epochs()):
+            return False
+        before, after = self.read(epoch - 1), self.read(epoch)
+        same = replace(
+            after,
+            epoch=before.epoch,
+            writer=before.writer,
+            watermark=before.watermark,
+            tables=replace(after.tables, shards=before.tables.shards),
+        )
+        return same == before
 
 
 def manifest_name(epoch: int) -> str:

@@ -31,11 +31,13 @@ from tidegate.plan.columns import (
     WINDOW_END,
     WINDOW_ID,
     WINDOW_START,
+    WINDOW_TIME,
     WINDOW_TRIGGER,
 )
 from tidegate.plan.guarded import Guarded, first_error
 from tidegate.plan.settings import ErrorPolicy
 from tidegate.plan.stages import IngestPartials, IngestRows
+from tidegate.plan.windows import Count, Sliding, State
 from tidegate.spark.statements import by_reference
 
 if TYPE_CHECKING:
@@ -54,11 +56,13 @@ class Finisher:
         plan: the plan.
         types: the type of each aggregate, by its name.
         identified: whether results also have ``RESULT_ID`` and ``RESULT_KEYS``.
+        timed: whether results also have ``WINDOW_TIME``, for a query that reads them.
     """
 
     plan: PhysicalPlan
     types: Mapping[str, DataType]
     identified: bool = False
+    timed: bool = False
 
     @property
     def guards(self) -> Mapping[str, Guarded]:
@@ -114,7 +118,8 @@ class Finisher:
             closed = closed.repartition(1).sortWithinPartitions(
                 WINDOW_END, WINDOW_START, *self._order()
             )
-        return closed.selectExpr(*self.items, *(self._identity() if self.identified else ()))
+        more = [*(self._identity() if self.identified else ()), *self._time()]
+        return closed.selectExpr(*self.items, *more)
 
     @property
     def items(self) -> list[str]:
@@ -142,6 +147,13 @@ class Finisher:
             f"{WINDOW_ID} AS {RESULT_ID}",
             *(f"{_struct(values)} AS {name}" for name, values in named.items() if values),
         ]
+
+    def _time(self) -> list[str]:
+        """The last instant of a result's window; some kinds show it as the end."""
+        if not self.timed:
+            return []
+        shows_last = isinstance(self.plan.close.window, Sliding | State | Count)
+        return [f"unix_micros({WINDOW_END}){'' if shows_last else ' - 1'} AS {WINDOW_TIME}"]
 
     @property
     def drops_rows(self) -> bool:

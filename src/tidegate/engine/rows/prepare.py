@@ -382,7 +382,8 @@ def _in_the_future(plan: PhysicalPlan, start: BatchStart) -> str | None:
     the limit, and only those after it with the exact limit (see ``by_reference``).
     """
     spec = plan.watermark
-    if start.clock_us is None or spec.mode is TimeMode.PROCESSING:
+    if start.clock_us is None or spec.mode is TimeMode.PROCESSING or spec.follows is not None:
+        # Times that move no watermark may be any: a window that is drained ends in the future.
         return None
     limit_us = start.clock_us + spec.max_future_skew_us
     exact = f"{TIME} > {by_reference(limit_us, TIME)}"

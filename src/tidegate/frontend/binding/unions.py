@@ -154,6 +154,12 @@ def _member(table: exp.Table, by_name: Mapping[str, Relation]) -> Relation:
             "Name the streams themselves.",
         )
     relation = find_relation(name, span, by_name)
+    if relation.upstream is not None:
+        raise Refusal(
+            f"{name} is a transform, and UNION ALL in FROM unites streams",
+            span,
+            "Read the transform alone.",
+        )
     if not relation.streaming:
         raise Refusal(
             f"{name} is a table, and UNION ALL in FROM unites streams",
