@@ -49,6 +49,20 @@ MUTANTS = (
         tests=cases("session"),
     ),
     Mutant(
+        name="a session takes one row more than its quota",
+        file="engine/windows/sessions/quotas.py",
+        old="{rows} >= {max_rows})",
+        new="{rows} > {max_rows})",
+        tests=cases("quotas and session"),
+    ),
+    Mutant(
+        name="a row that is evicted from a session goes on with it",
+        file="engine/windows/sessions/quotas.py",
+        old="IF({evicted}, acc.live, {live})",
+        new="{live}",
+        tests=cases("quotas and session"),
+    ),
+    Mutant(
         name="a sliding window with lookahead closes a moment early",
         file="engine/windows/sliding/operator.py",
         old="self._opens_from(closing.bound_us) - 1)",

@@ -32,6 +32,18 @@ LAWS = {
         query="SELECT *, window_end() AS e FROM r GROUP BY tumblingwindow('ss', 4)",
         settings={**EVENT_TIME, "max_rows_per_group": 5},
     ),
+    "rows of sessions": Law(
+        query=f"SELECT k, {LISTED}, window_end() AS e FROM r GROUP BY sessionwindow('ms', 1000), k",
+        settings={**EVENT_TIME, "max_rows_per_group": 2},
+    ),
+    "rows of sessions of all keys": Law(
+        query="SELECT *, window_end() AS e FROM r GROUP BY sessionwindow('ms', 500)",
+        settings={**EVENT_TIME, "max_rows_per_group": 3},
+    ),
+    "keys with an open session, and rows of sessions": Law(
+        query=f"SELECT k, {LISTED}, window_end() AS e FROM r GROUP BY sessionwindow('ms', 1000), k",
+        settings={**EVENT_TIME, "max_groups": 5, "max_rows_per_group": 2},
+    ),
     "keys with an open session": Law(
         query=f"SELECT k, {SHOWN} FROM r GROUP BY sessionwindow('ms', 1000), k",
         settings={**EVENT_TIME, "max_groups": 5},

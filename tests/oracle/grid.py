@@ -109,23 +109,40 @@ class SessionKind(Kind):
     def place(self, rows: list[Row], before: int | None) -> Placement:
         result = Placement()
         late: dict[int, int] = {}
-        fitting: dict[str, list[list[Row]]] = {}
         for key in dict.fromkeys(row.key_text for row in rows):
             known = [row for session in self.open.get(key, []) for row in session]
             for chain in self.chains([*known, *(row for row in rows if row.key_text == key)]):
                 if passed(before, self.closed_at(chain)):
                     late.update({row.order: self.closed_at(chain) for row in chain})
-                else:
-                    fitting.setdefault(key, []).append(chain)
+        taken: list[Row] = []
         for row in rows:
             if row.order in late:
                 result.add_late(row, before, late[row.order])
             elif row.key_text not in self.open and self._is_full():
                 result.evicted.append((row, "max_groups"))
+            elif self._put(row):
+                taken.append(row)
             else:
-                self.open[row.key_text] = fitting[row.key_text]
-                result.accumulated += 1
+                result.evicted.append((row, "max_rows_per_group"))
+        # A row that is in time only because of one that has been evicted is late.
+        for chain in self._take_open(lambda chain: passed(before, self.closed_at(chain))):
+            for row in chain:
+                result.add_late(row, before, self.closed_at(chain))
+                taken.remove(row)
+        result.accumulated += len(taken)
         return result
+
+    def _put(self, row: Row) -> bool:
+        """Let a row join the sessions that it is within the gap of; False: it is one too many."""
+        sessions = self.open.get(row.key_text, [])
+        joined = [s for s in sessions if s[0].time - self.gap <= row.time <= s[-1].time + self.gap]
+        rows = [each for session in joined for each in session]
+        if self.limits.max_rows is not None and len(rows) >= self.limits.max_rows:
+            return False
+        others = [session for session in sessions if session not in joined]
+        whole = sorted([*rows, row], key=lambda r: r.place)
+        self.open[row.key_text] = sorted([*others, whole], key=lambda s: s[0].place)
+        return True
 
     def _is_full(self) -> bool:
         return self.limits.max_groups is not None and len(self.open) >= self.limits.max_groups
@@ -138,10 +155,14 @@ class SessionKind(Kind):
         return self._take(lambda chain: True), max(moments, default=None)
 
     def _take(self, is_due: Callable[[list[Row]], bool]) -> list[Closed]:
+        chains = self._take_open(is_due)
+        return [Closed(chain[0].time, chain[-1].time + self.gap, chain) for chain in chains]
+
+    def _take_open(self, is_due: Callable[[list[Row]], bool]) -> list[list[Row]]:
         due = []
         for key, chains in list(self.open.items()):
             due.extend(chain for chain in chains if is_due(chain))
             self.open[key] = [chain for chain in chains if not is_due(chain)]
             if not self.open[key]:
                 del self.open[key]
-        return [Closed(chain[0].time, chain[-1].time + self.gap, chain) for chain in due]
+        return due

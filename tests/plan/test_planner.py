@@ -227,9 +227,9 @@ def test_a_plan_says_why_it_stores_rows(bound: BoundQuery, settings: Settings, r
         ),
         (query(), {"max_rows_per_group": 5}, "max_rows_per_group = 5: the statement needs no rows"),
         (
-            query(window=Session(time_unit=SECOND, gap=10)),
+            query(window=Sliding(time_unit=SECOND, lookback=10)),
             {"max_rows_per_group": 5},
-            "max_rows_per_group = 5: session windows have no",
+            "max_rows_per_group = 5: a row is in the sliding windows of all rows near it",
         ),
     ],
 )

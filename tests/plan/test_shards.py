@@ -75,6 +75,11 @@ def test_a_with_clause_may_not_hide_which_of_several_streams_a_row_is_from() -> 
         resolve_watermark(bound, BY_TS)
 
 
+def test_united_streams_do_not_tell_the_file_of_a_row() -> None:
+    with pytest.raises(ConfigError, match='event_time_metadata = "file": clicks unites several'):
+        resolve_watermark(query(UNION), Settings(event_time_metadata="file"))
+
+
 @pytest.mark.parametrize("policy", ErrorPolicy)
 def test_a_shard_that_fails_is_null_under_every_policy(policy: ErrorPolicy) -> None:
     plan = physical(query(), replace(BY_TS, shard="1 / pages", error_policy=policy))

@@ -175,6 +175,12 @@ AUTHORITIES: tuple[Resolver, ...] = (_from_statement, _from_setting, _from_metad
 def _metadata_column(bound: BoundQuery, settings: Settings) -> tuple[TimeColumn, str] | None:
     """The column with the time of a row's arrival, and a sentence saying why it is that one."""
     if settings.event_time_metadata == "file":
+        if bound.source.united:
+            raise ConfigError(
+                f'event_time_metadata = "file": {bound.source.name} unites several streams, and '
+                "Spark does not tell the file of a row then\n\nRemove the setting, and take the "
+                "time from a column."
+            )
         column = TimeColumn(
             sql=_FILE_TIME, text=_FILE_TIME, kind=TimeKind.TIMESTAMP, type="TIMESTAMP"
         )
