@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from tidegate.connectors.memory import MemorySink
     from tidegate.connectors.protocol import Sink
     from tidegate.engine.stream import Run
-    from tidegate.metrics.recorder import serve_metrics
     from tidegate.metrics.report import BatchReport
+    from tidegate.metrics.server import serve_metrics
     from tidegate.plan.aggregates.registry import register_accumulator
     from tidegate.spark.session import local_session
 
@@ -79,7 +79,7 @@ _LATE = {
     "Sink": "tidegate.connectors.protocol",
     "local_session": "tidegate.spark.session",
     "register_accumulator": "tidegate.plan.aggregates.registry",
-    "serve_metrics": "tidegate.metrics.recorder",
+    "serve_metrics": "tidegate.metrics.server",
     "sql": "tidegate.api.query",
 }
 

@@ -17,7 +17,14 @@ class Span:
 
 
 class TidegateError(Exception):
-    """The base of all errors that a user can fix; ``str(error)`` is the whole message."""
+    """The base of all errors that a user can fix; ``str(error)`` is the whole message.
+
+    Attributes:
+        transient: the kind of cause (``kafka``, ``database``, ..) if the failure may pass by
+            itself, so that starting again may be enough; None if it stays.
+    """
+
+    transient: str | None = None
 
 
 class ConfigError(TidegateError):

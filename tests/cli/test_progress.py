@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tidegate.cli.progress import LineProgress, Totals, Unfailing
+from tidegate.cli.progress import LineProgress, Note, Totals, Unfailing
 from tidegate.metrics.report import BatchReport
 
 
@@ -31,7 +31,7 @@ def test_progress_that_cannot_be_written_is_told_once_and_counts_on(
     progress = Unfailing(Full())
     for batch_id in range(3):
         progress.batch("q", report(batch_id))
-    progress.note("still here")
+    progress.note(Note(text="still here"))
     assert capsys.readouterr().err == (
         "cannot show progress: No space left on device; the run continues\nstill here\n"
     )

@@ -113,6 +113,11 @@ def test_a_stopped_run_ends_cleanly_and_a_drained_one_resumes_it(folder):
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
         metrics = answer.read().decode().splitlines()
     assert 'tidegate_rows_total{fate="late",transform="counts"} 1.0' in metrics
+    assert 'tidegate_restarts_total{cause="kafka",transform="counts"} 0.0' in metrics
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz") as answer:
+        health = json.load(answer)["queries"]["counts"]
+    assert (health["state"], health["batch_id"]) == ("running", 1)
+    assert health["last_batch_age_seconds"] >= 0
     # What reads the output is gone, as in ``| head -2``.
     process.stdout.close()
     (folder / "in" / "2.json").write_text('{"ts": "2026-01-01T10:00:22Z", "page": "b"}\n')
@@ -122,7 +127,10 @@ def test_a_stopped_run_ends_cleanly_and_a_drained_one_resumes_it(folder):
     assert process.stderr is not None
     errors = process.stderr.read()
     assert process.wait(timeout=120) == 0
-    assert without_java_options(errors) == ["cannot show progress: Broken pipe; the run continues"]
+    assert without_java_options(errors) == [
+        "cannot show progress: Broken pipe; the run continues",
+        "stopping after the current batch; a second signal stops at once",
+    ]
     first = next(line for line in shown if "batch 0" in line)
     assert "counts  batch 0  rows 3  " in first
     assert first.endswith("watermark 2026-01-01T10:00:12Z  closed 1  out 1  late 0  errors 0\n")

@@ -13,12 +13,12 @@ from urllib.error import URLError
 import pytest
 
 import tidegate as tg
-from tidegate.metrics.recorder import MOST_SHARDS, Recorder, serve_metrics
+from tidegate.metrics.recorder import MOST_SHARDS, Recorder
 from tidegate.metrics.report import PHASES, BatchReport, Counts, Dropped
-from tidegate.metrics.table import CAUSES, FATES, METRICS, SHARD_METRIC, SHARDS_METRIC
+from tidegate.metrics.server import serve_metrics
+from tidegate.metrics.table import ALL, CAUSES, FATES
 
 ROOT = Path(__file__).parents[2]
-ALL = (*METRICS, SHARDS_METRIC, SHARD_METRIC)
 
 
 def report(**others: object) -> BatchReport:
@@ -71,6 +71,16 @@ def test_counters_add_up_gauges_are_the_last_ones_and_histograms_have_buckets() 
     assert found['tidegate_phase_seconds_sum{phase="close",transform="delays"}'] == 0.52
 
 
+def test_restarts_are_counted_from_zero_by_their_cause() -> None:
+    recorder = Recorder()
+    for times in (0, 1, 1):
+        recorder.restarted("delays", "kafka", times=times)
+    recorder.restarted("delays", "database", times=0)
+    found = served(recorder)
+    assert found['tidegate_restarts_total{cause="kafka",transform="delays"}'] == 2
+    assert found['tidegate_restarts_total{cause="database",transform="delays"}'] == 0
+
+
 def test_of_many_shards_those_furthest_behind_are_shown_and_all_are_counted() -> None:
     recorder = Recorder()
     recorder.record("delays", report(), lambda: [(f"s{n}", n * 1_000_000) for n in range(1000)])
@@ -91,6 +101,7 @@ def test_every_fate_cause_and_phase_is_one_of_the_report() -> None:
     assert set(CAUSES) == {each.name for each in fields(Dropped)}
     recorder = Recorder()
     recorder.record("t", report(phases_ms=dict.fromkeys(PHASES, 1)), lambda: [("s", 1)])
+    recorder.restarted("t", "kafka")
     found = served(recorder)
     for metric in ALL:
         label = metric.label or 'transform="t"'

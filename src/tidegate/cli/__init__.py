@@ -6,7 +6,6 @@ import errno
 import logging
 import os
 import sys
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -15,7 +14,9 @@ import click
 
 from tidegate.cli.check import check, explain
 from tidegate.cli.demo import demo
+from tidegate.cli.exits import INTERRUPTED, exit_code_of
 from tidegate.cli.init import init
+from tidegate.cli.messages import message_of, stack_of
 from tidegate.cli.monitor import monitor
 from tidegate.cli.query import sql
 from tidegate.cli.replay import replay
@@ -23,8 +24,6 @@ from tidegate.cli.run import run
 from tidegate.cli.state import state
 from tidegate.cli.test import test
 from tidegate.cli.top import top
-from tidegate.environment import without_values
-from tidegate.errors import TidegateError
 
 COMMANDS = (check, explain, run, sql, test, replay, state, monitor, top, init, demo)
 
@@ -33,7 +32,7 @@ LOG_LEVEL = "TIDEGATE_SPARK_LOG"
 
 
 class Tidegate(click.Group):
-    """The commands in their order. A failure ends in one message and exit code 1."""
+    """The commands in their order. A failure ends in one message and an exit code of ``exits``."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [command.name for command in COMMANDS if command.name]
@@ -43,27 +42,15 @@ class Tidegate(click.Group):
             return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
+        except KeyboardInterrupt:
+            sys.exit(INTERRUPTED)
         except Exception as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise  # the reader of our output is gone; click handles that
             if ctx.params.get("verbose"):
-                click.echo(without_values("".join(traceback.format_exception(error))), err=True)
-            click.echo(without_values(_message(error)), err=True)
-        sys.exit(1)
-
-
-def _message(error: Exception) -> str:
-    """Return the message for an error."""
-    if isinstance(error, TidegateError):
-        return str(error)
-    from tidegate.spark.failures import is_of_spark, reason_of
-
-    if is_of_spark(error):
-        return f"Spark: {reason_of(error)}"
-    return (
-        f"tidegate itself failed: {reason_of(error)}\n\n"
-        "This is a bug. Run the command with tidegate --verbose .. and report what it prints."
-    )
+                click.echo(stack_of(error), err=True)
+            click.echo(message_of(error), err=True)
+            sys.exit(exit_code_of(error))
 
 
 @contextmanager

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
@@ -16,27 +15,28 @@ from pyspark.sql import DataFrame, SparkSession
 from tidegate.api.chain import Attached
 from tidegate.api.query import Query, sql
 from tidegate.api.side_output import SideOutput
+from tidegate.cli.beside import logging_to, serving_metrics, serving_monitor
 from tidegate.cli.planning import at_source, in_file, plan_transform, readers_of, unrunnable
 from tidegate.cli.progress import Progress
-from tidegate.cli.signals import Signals
-from tidegate.cli.watching import remote_readers
+from tidegate.cli.restarts import Kept, watch
+from tidegate.cli.signals import Signals, StopRequested
 from tidegate.config import check_places
 from tidegate.connectors.needed import needed_packages
 from tidegate.connectors.protocol import Sink
 from tidegate.connectors.sinks import make_sink
 from tidegate.connectors.sources import open_stream, read_table
+from tidegate.connectors.transient import transient_cause
 from tidegate.engine.stream import Run
-from tidegate.environment import with_values, without_values
-from tidegate.errors import ConfigError, ExecutionError, TidegateError
-from tidegate.metrics.recorder import serve_metrics
-from tidegate.monitor.server import MonitorServer
+from tidegate.environment import with_values
+from tidegate.errors import ConfigError, TidegateError
+from tidegate.metrics.report import BatchReport
 from tidegate.plan.pipeline import PipelineConfig, SinkConfig, TransformConfig
 from tidegate.plan.settings import ErrorPolicy
 from tidegate.plan.side_output import KINDS
-from tidegate.spark.session import local_session
+from tidegate.spark.session import local_session, start_java
 from tidegate.time import format_duration
 
-POLL_SECONDS = 0.2
+_LOG = logging.getLogger("tidegate")
 
 
 class Ending(Enum):
@@ -69,48 +69,42 @@ def run_pipeline(
     chains = Chains(config=config, readers=readers_of(plans), progress=progress)
     signals = Signals()
     with (
-        _serving_metrics(config),
-        _serving_monitor(config, progress),
-        _logging_to(progress),
+        logging_to(progress),
         signals.watched(),
+        serving_metrics(config, roots),
+        serving_monitor(config),
     ):
-        with signals.kept_from_processes():
-            spark = local_session(options=config.spark_options, formats=needed_packages(config))
-        runs: list[Run] = []
-        with _ends_all(runs):
+        try:
+            with signals.starting_java():
+                start_java(config.spark_options)
+            with signals.starting_spark():
+                spark = local_session(options=config.spark_options, formats=needed_packages(config))
+        except (StopRequested, KeyboardInterrupt):  # Spark's own handler raises the latter
+            _LOG.info("stopped before Spark was up")
+            return
+        queries: list[Kept] = []
+        with _ends_all(queries):
             for name in roots:
+                start = partial(chains.start, spark, name, once=once)
                 if not signals.asked.is_set():
-                    runs.append(chains.start(spark, name, once=once))
-            _watch(runs, signals.asked)
-            for run in runs:
-                run.stop(flush=ending is Ending.FLUSH, drain=ending is Ending.DRAIN)
-
-
-def _serving_metrics(config: PipelineConfig) -> AbstractContextManager[object]:
-    port = config.metrics_port
-    return nullcontext() if port is None else serve_metrics(port=port, host=config.metrics_host)
-
-
-def _serving_monitor(config: PipelineConfig, progress: Progress) -> AbstractContextManager[object]:
-    port = config.monitor_port
-    if port is None:
-        return nullcontext()
-    server = MonitorServer(
-        [config.checkpoint], port=port, host=config.monitor_host, remote=remote_readers
-    )
-    progress.note(f"monitor at {server.url}")
-    return server
+                    queries.append(kept := Kept(name=name, start=start, policy=config.restarts))
+                    kept.begin()
+            watch(queries, signals.asked)
+            if signals.asked.is_set():
+                _LOG.info("stopping after the current batch; a second signal stops at once")
+            for query in queries:
+                query.stop(flush=ending is Ending.FLUSH, drain=ending is Ending.DRAIN)
 
 
 @contextmanager
-def _ends_all(runs: list[Run]) -> Iterator[None]:
+def _ends_all(queries: list[Kept]) -> Iterator[None]:
     """If one query fails, stop the others, which keep their state, and raise the error."""
     try:
         yield
     except BaseException:
-        for run in runs:
+        for query in queries:
             with suppress(TidegateError):
-                run.stop()
+                query.stop()
         raise
 
 
@@ -128,8 +122,16 @@ class Chains:
     readers: Mapping[str, Sequence[str]]
     progress: Progress
 
-    def start(self, spark: SparkSession, name: str, *, once: bool) -> Run:
+    def start(
+        self, spark: SparkSession, name: str, ran_batch: Callable[[], None], *, once: bool
+    ) -> Run:
         """Start a transform that reads a source.
+
+        Args:
+            spark: the session.
+            name: the transform.
+            ran_batch: called after each of its batches.
+            once: process the available input, then end.
 
         Raises:
             TidegateError: what is wrong with it or with one that reads it.
@@ -139,7 +141,7 @@ class Chains:
         downstream = self._attached(spark, name, query)
         try:
             return query.start(
-                **self._targets(transform),
+                **self._targets(transform, ran_batch),
                 trigger=self.config.trigger,
                 once=once,
                 downstream=downstream,
@@ -147,7 +149,9 @@ class Chains:
         except TidegateError as error:
             wrong = getattr(error, "sql", transform.sql)
             chain = (each for each in self.config.transforms.values() if each.sql == wrong)
-            raise in_file(error, self.config, next(chain, transform)) from None
+            found = in_file(error, self.config, next(chain, transform))
+            found.transient = transient_cause(error)
+            raise found from None
 
     def _attached(self, spark: SparkSession, name: str, query: Query) -> list[Attached]:
         """The transforms that read the results of a transform, and those that read theirs."""
@@ -159,15 +163,22 @@ class Chains:
             found.append(below.attach(**self._targets(transform), downstream=downstream))
         return found
 
-    def _targets(self, transform: TransformConfig) -> dict[str, Any]:
+    def _targets(
+        self, transform: TransformConfig, ran_batch: Callable[[], None] = lambda: None
+    ) -> dict[str, Any]:
         """Where the rows of a transform go, as arguments of ``start`` and ``attach``."""
+
+        def tell(report: BatchReport) -> None:
+            ran_batch()
+            self.progress.batch(transform.name, report)
+
         sinks = [_made(sink) for sink in self.config.sinks_of(transform.name)]
         return {
             "sink": sinks or None,
             "checkpoint": f"{self.config.checkpoint}/{transform.name}",
             **_side_output(self.config, transform),
             "name": transform.name,
-            "on_batch": partial(self.progress.batch, transform.name),
+            "on_batch": tell,
         }
 
 
@@ -248,36 +259,3 @@ def _side_output(config: PipelineConfig, transform: TransformConfig) -> dict[str
                 allow_reinject=route.allow_reinject,
             )
     return found
-
-
-def _watch(runs: list[Run], stopping: threading.Event) -> None:
-    """Wait until all runs have ended or ``stopping`` is set; a failed run raises."""
-    waiting = list(runs)
-    while waiting and not stopping.is_set():
-        waiting = [run for run in waiting if not _has_ended(run)]
-
-
-def _has_ended(run: Run) -> bool:
-    try:
-        return run.await_termination(timeout=POLL_SECONDS)
-    except ExecutionError as error:
-        raise ExecutionError(f"{run.query.name}: {error}") from error
-
-
-@contextmanager
-def _logging_to(progress: Progress) -> Iterator[None]:
-    """Show Tidegate's log lines above the progress."""
-
-    class Handler(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            progress.note(without_values(record.getMessage()))
-
-    log = logging.getLogger("tidegate")
-    handlers, level, propagate = log.handlers, log.level, log.propagate
-    log.handlers, log.propagate = [Handler()], False
-    log.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        log.handlers, log.propagate = handlers, propagate
-        log.setLevel(level)

@@ -1,10 +1,12 @@
-"""Progress of running queries: a live table on a terminal, otherwise a line for each batch."""
+"""Progress of running queries: a live table on a terminal, otherwise a line for each batch.
+
+A line is for people or, with ``LogFormat.JSON``, an object for programs.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -12,11 +14,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import click
 
+from tidegate.plan.pipeline import LogFormat
 from tidegate.time import format_time
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from tidegate.metrics.report import BatchReport
 
 
@@ -30,8 +31,25 @@ class Progress(Protocol):
     def batch(self, name: str, report: BatchReport) -> None:
         """Show a batch of the query ``name``."""
 
-    def note(self, text: str) -> None:
-        """Show a line of text."""
+    def note(self, note: Note) -> None:
+        """Show something else that happened."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """Something that happened, other than a batch.
+
+    Attributes:
+        text: a sentence for people.
+        level: ``info``, ``warning`` or ``error``.
+        event: what it is, for programs; ``log`` is any line of the log.
+        facts: more about it, for programs.
+    """
+
+    text: str
+    level: str = "info"
+    event: str = "log"
+    facts: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,9 +68,9 @@ class Totals:
     rows_per_second: int = 0
 
     def add(self, report: BatchReport) -> str:
-        """Count one more batch and return its name; a drain has no batch of its own."""
-        is_drain = self.batches > 0 and report.batch_id == self.last_batch
-        self.batches += not is_drain
+        """Count one more step and return its name; a drain or flush is no batch of its own."""
+        is_batch = report.kind == "batch"
+        self.batches += is_batch
         self.rows_in += report.rows_in
         self.rows_out += report.rows_out
         self.closed_windows += report.closed_windows
@@ -62,7 +80,7 @@ class Totals:
         self.watermark_us = report.watermark_us
         self.last_batch = report.batch_id
         self.rows_per_second = report.rows_in * 1000 // max(1, report.duration_ms)
-        return "drain" if is_drain else f"batch {report.batch_id}"
+        return f"batch {report.batch_id}" if is_batch else report.kind
 
     @property
     def watermark(self) -> str:
@@ -71,10 +89,15 @@ class Totals:
 
 
 @contextmanager
-def progress_for() -> Iterator[Progress]:
-    """Yield a live table if standard output is a terminal, else plain lines."""
+def progress_for(form: LogFormat = LogFormat.TEXT) -> Iterator[Progress]:
+    """Yield lines of JSON, or a live table if standard output is a terminal, else plain lines."""
+    from tidegate.cli.json_lines import JsonProgress
+    from tidegate.cli.live import LiveProgress
+
     try:
-        if sys.stdout.isatty():
+        if form is LogFormat.JSON:
+            yield Unfailing(JsonProgress())
+        elif sys.stdout.isatty():
             with LiveProgress() as live:
                 yield Unfailing(live)
         else:
@@ -102,9 +125,9 @@ class Unfailing:
         """Show a batch of the query ``name``."""
         self._show(lambda: self._progress.batch(name, report))
 
-    def note(self, text: str) -> None:
-        """Show a line of text."""
-        self._show(lambda: self._progress.note(text))
+    def note(self, note: Note) -> None:
+        """Show something else that happened."""
+        self._show(lambda: self._progress.note(note))
 
     def _show(self, show: Callable[[], None]) -> None:
         try:
@@ -143,58 +166,6 @@ class LineProgress:
             f"errors {report.error:,}"
         )
 
-    def note(self, text: str) -> None:
-        """Print a line of text on the standard error."""
-        click.echo(text, err=True)
-
-
-class LiveProgress:
-    """A table with a row for each query, redrawn after each batch."""
-
-    totals: dict[str, Totals]
-
-    def __init__(self) -> None:
-        from rich.live import Live
-
-        self.totals = {}
-        self._started = time.monotonic()
-        self._live = Live(get_renderable=self._table, refresh_per_second=4)
-
-    def __enter__(self) -> LiveProgress:
-        self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._live.stop()
-
-    def batch(self, name: str, report: BatchReport) -> None:
-        """Show a batch of the query ``name``."""
-        self.totals.setdefault(name, Totals()).add(report)
-
-    def note(self, text: str) -> None:
-        """Print a line of text above the table."""
-        self._live.console.print(text, markup=False, highlight=False)
-
-    def _table(self) -> Table:
-        from rich.box import SIMPLE
-        from rich.table import Table
-
-        # Narrow enough for a terminal of 80 columns.
-        table = Table(caption=f"{time.monotonic() - self._started:.0f} s", box=SIMPLE, padding=0)
-        table.add_column("query")
-        for heading in ("batch", "rows", "rows/s", "watermark", "closed", "out", "late", "errors"):
-            table.add_column(heading, justify="right", no_wrap=True)
-        # A copy, because another thread may add a batch while the table is drawn.
-        for name, totals in list(self.totals.items()):
-            table.add_row(
-                name,
-                f"{totals.last_batch:,}",
-                f"{totals.rows_in:,}",
-                f"{totals.rows_per_second:,}",
-                totals.watermark,
-                f"{totals.closed_windows:,}",
-                f"{totals.rows_out:,}",
-                f"{totals.late:,}",
-                f"{totals.error:,}",
-            )
-        return table
+    def note(self, note: Note) -> None:
+        """Print its text on the standard error."""
+        click.echo(note.text, err=True)

@@ -27,6 +27,7 @@ from tidegate.errors import ConfigError
 from tidegate.paths import why_unreadable
 from tidegate.plan.pipeline import (
     PipelineConfig,
+    RestartPolicy,
     SideOutputConfig,
     SinkConfig,
     SourceConfig,
@@ -123,6 +124,13 @@ def _pipeline(sections: PipelineFile, text: str, file: Path) -> PipelineConfig:
         metrics_host=sections.pipeline.metrics_host,
         monitor_port=sections.pipeline.monitor_port,
         monitor_host=sections.pipeline.monitor_host,
+        log=sections.pipeline.log,
+        restarts=RestartPolicy(
+            restart=sections.pipeline.restart,
+            attempts=sections.pipeline.restart_attempts,
+            delay_us=sections.pipeline.restart_delay,
+            max_delay_us=sections.pipeline.restart_max_delay,
+        ),
         spark_options=dict(_spark_options(sections.pipeline.spark)),
         sources=sources,
         transforms={

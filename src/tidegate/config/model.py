@@ -20,11 +20,14 @@ from pydantic import (
 )
 
 from tidegate.connectors.kafka_columns import VALUES
+from tidegate.plan.pipeline import LogFormat, Restart, RestartPolicy
 from tidegate.plan.schema import parse_schema
 from tidegate.plan.settings import DEFAULTS, ErrorPolicy, Lateness, OnIdle, RowPath, TimeMode
 from tidegate.plan.side_output import KINDS, METRICS_ONLY, Route, SideOutputKind
 from tidegate.plan.time_columns import EVENT_TIME_UNITS
 from tidegate.time import parse_duration
+
+RESTARTS = RestartPolicy()
 
 
 def _duration(value: object) -> object:
@@ -291,6 +294,18 @@ class PipelineSection(Section):
     """monitor_port is the port on which the monitor's page is served, e.g. 9465."""
     monitor_host: Text = "127.0.0.1"
     """monitor_host is the address to serve it on; "0.0.0.0" lets other machines see it."""
+    restart: Restart = Field(RESTARTS.restart, strict=False)
+    """restart is "transient" (the default: a query is started again after a failure that may pass
+    by itself, such as a server that is away) or "never"."""
+    restart_attempts: PositiveInt = RESTARTS.attempts
+    """restart_attempts is the maximum number of restarts in a row, e.g. 5 (the default)."""
+    restart_delay: PositiveDuration = RESTARTS.delay_us
+    """restart_delay is the time before the first restart, e.g. "1s" (the default); it doubles with
+    each further one."""
+    restart_max_delay: PositiveDuration = RESTARTS.max_delay_us
+    """restart_max_delay is the maximum time before a restart, e.g. "1m" (the default)."""
+    log: LogFormat = Field(LogFormat.TEXT, strict=False)
+    """log is "text" (the default) or "json": what run prints, lines for people or JSON objects."""
     spark: dict[str, Any] = {}
     """spark is a table of options of Spark, e.g. master = "local[4]"."""
 

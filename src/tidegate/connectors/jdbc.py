@@ -170,10 +170,12 @@ class JdbcSink:
         with transaction(spark, self._options) as connection:
             self._owners.note(connection, self._writer, epoch)
             if not connection.rows(self._dialect.is_staged(staging)):
-                raise ExecutionError(
+                lost = ExecutionError(
                     f"the database of {self.table} crashed while epoch {epoch} was written, and "
                     "lost its staged rows\n\nStart the query again: it writes the epoch anew."
                 )
+                lost.transient = "database"
+                raise lost
             for statement in self._dialect.merge(merge):
                 connection.run(statement)
             connection.run(f"DROP TABLE {staging}")

@@ -60,6 +60,9 @@ class Batches:
         failure: what the last batch raised.
         reports: the reports of the newest steps, at most ``MOST_REPORTS``.
         watch: is told of each step.
+        busy_since: when the current batch began, None between batches; by a clock that is never
+            set.
+        last_step: when the last step was committed, None before the first; by that clock.
 
     Args:
         job: what to run.
@@ -75,6 +78,8 @@ class Batches:
         self.failure: BaseException | None = None
         self.reports: deque[BatchReport] = deque(maxlen=MOST_REPORTS)
         self.watch = Watch(name_of(launch.name, launch.checkpoint), launch.on_batch)
+        self.busy_since: float | None = None
+        self.last_step: float | None = None
         self._job = job
         self._launch = launch
         self._spark = spark
@@ -114,7 +119,11 @@ class Batches:
         try:
             with self.gate.entered():
                 self._pace.starts()
-                self._run(rows, batch_id)
+                self.busy_since = time.monotonic()
+                try:
+                    self._run(rows, batch_id)
+                finally:
+                    self.busy_since = None
             self._pace.wait(self.gate, self._is_active)
         finally:
             self._hold()
@@ -122,11 +131,12 @@ class Batches:
     def report(self, report: BatchReport) -> None:
         """Tell those who watch of a step."""
         self.reports.append(report)
+        self.last_step = time.monotonic()
         self.watch.report(report, self._shards())
 
     @property
     def name(self) -> str:
-        """The query's name in metrics and drawings: its own, else the end of its checkpoint."""
+        """Its name in metrics, health and drawings: its own, else the end of its checkpoint."""
         return name_of(self._launch.name, self._launch.checkpoint)
 
     def _shards(self) -> Callable[[], list[tuple[str, int]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tidegate.connectors.kafka_failures import kafka_failure
+from tidegate.connectors.transient import transient_cause
 from tidegate.errors import ConfigError, ExecutionError, TidegateError
 from tidegate.spark.failures import is_of_spark, reason_of, text_of
 
@@ -12,6 +13,7 @@ _LONGEST_SECONDS = 1e15
 def in_a_batch(failure: BaseException) -> TidegateError:
     """Return the error for a failure in a step."""
     if isinstance(failure, TidegateError):
+        failure.transient = transient_cause(failure)
         return failure
     what, mend = _explained(failure) or (
         reason_of(failure),
@@ -20,6 +22,7 @@ def in_a_batch(failure: BaseException) -> TidegateError:
     )
     error = ExecutionError(f"the query stopped in a batch: {what}\n\n{mend}")
     error.__cause__ = failure
+    error.transient = transient_cause(failure)
     return error
 
 
@@ -33,6 +36,7 @@ def outside_of_batches(failure: Exception | None) -> TidegateError | None:
     )
     error = ExecutionError(f"the query stopped: {what}\n\n{mend}")
     error.__cause__ = failure
+    error.transient = transient_cause(failure)
     return error
 
 

@@ -178,6 +178,7 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
     fault_point("after_clean_up", epoch)
     report = replace(
         report_of(after, counts, job, stopwatch),
+        kind=str(batch.kind),
         **asdict(emitted.numbers),
         dropped=dropped,
         merges=int(live is not closed.tables),

@@ -19,8 +19,10 @@ from tidegate.engine.failures import (
     outside_of_batches,
     refused_inside,
 )
+from tidegate.engine.health import health_of, probe_of
 from tidegate.engine.start import JVM_ERRORS, Kind, Starter, is_active
 from tidegate.errors import ConfigError, ExecutionError, TidegateError
+from tidegate.metrics.health import HEALTH, QueryHealth
 from tidegate.notebook.progress import draw_run, status_html
 from tidegate.spark.failures import reason_of
 from tidegate.time import format_time
@@ -52,6 +54,7 @@ class Run:
         self._starter = Starter(rows, launch, ticking=job.needs_ticks)
         kind = Kind.ALL_THERE_IS if launch.once else Kind.LIVE
         self._current = self._starter.start(kind, self._batches)
+        HEALTH.watch(self._batches.name, probe_of(self._health))
 
     @property
     def query(self) -> StreamingQuery:
@@ -171,6 +174,11 @@ class Run:
                 "Write run.stop(drain=True), or run.await_termination() first."
             )
         self._follow_up(self._drain)
+
+    def _health(self) -> QueryHealth:
+        active = is_active(self.query)
+        failure = None if active else self._find_failure()
+        return health_of(self._batches, failure, is_active=active)
 
     def __enter__(self) -> Run:
         return self

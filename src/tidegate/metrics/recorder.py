@@ -1,4 +1,4 @@
-"""Adds up the reports of steps and serves them to Prometheus, by the table of metrics."""
+"""Adds up the reports of steps, and restarts, by the table of metrics."""
 
 from __future__ import annotations
 
@@ -9,8 +9,16 @@ from dataclasses import dataclass, field
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tidegate.errors import ConfigError
-from tidegate.metrics.table import BUCKETS, METRICS, SHARD_METRIC, SHARDS_METRIC, Kind, Metric
+from tidegate.metrics.table import (
+    ALL,
+    BUCKETS,
+    METRICS,
+    RESTARTS_METRIC,
+    SHARD_METRIC,
+    SHARDS_METRIC,
+    Kind,
+    Metric,
+)
 
 if TYPE_CHECKING:
     from prometheus_client import Metric as Family
@@ -19,9 +27,6 @@ if TYPE_CHECKING:
 
 # A transform may have very many shards, and each would be a time series.
 MOST_SHARDS = 100
-
-DEFAULT_HOST = "127.0.0.1"
-
 
 Shards: TypeAlias = "Callable[[], list[tuple[str, int]]]"
 
@@ -71,6 +76,12 @@ class Recorder:
                     _add(values, metric, label, value)
             values.shards = shards
 
+    def restarted(self, transform: str, cause: str, *, times: int = 1) -> None:
+        """Count restarts of a query; ``times=0`` makes the counter appear."""
+        with self._lock:
+            values = self._transforms.setdefault(transform, _Values())
+            _add(values, RESTARTS_METRIC, cause, times)
+
     def collect(self) -> Iterator[Family]:
         """Return all metrics, as ``prometheus_client`` asks for them."""
         from prometheus_client.core import (
@@ -85,7 +96,7 @@ class Recorder:
             Kind.HISTOGRAM: HistogramMetricFamily,
         }
         with self._lock:
-            for metric in (*METRICS, SHARDS_METRIC, SHARD_METRIC):
+            for metric in ALL:
                 labels = ["transform", *([metric.label] if metric.label else [])]
                 family = families[metric.kind](metric.name, metric.help, labels=labels)
                 for transform, values in self._transforms.items():
@@ -139,59 +150,3 @@ def _buckets(histogram: _Histogram) -> list[tuple[str, float]]:
 
 # What the queries of this process are recorded in.
 RECORDER = Recorder()
-
-
-class MetricsServer:
-    """Serves the metrics of this process at ``http://host:port/metrics`` until it is closed."""
-
-    def __init__(self, port: int, host: str = DEFAULT_HOST) -> None:
-        from prometheus_client import CollectorRegistry, start_http_server
-
-        registry = CollectorRegistry(auto_describe=False)
-        registry.register(RECORDER)
-        try:
-            self._server, self._thread = start_http_server(port, addr=host, registry=registry)
-        except (OSError, OverflowError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise ConfigError(
-                f"metrics cannot be served on {host}:{port}: {reason}\n\n"
-                "Choose another port; 0 takes any free one."
-            ) from error
-        self.host = host
-        self.port = int(self._server.server_port)
-
-    def close(self) -> None:
-        """Stop serving."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-    def __enter__(self) -> MetricsServer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-def serve_metrics(*, port: int = 9464, host: str = DEFAULT_HOST) -> MetricsServer:
-    """Serve the metrics of all queries of this process to Prometheus.
-
-    Args:
-        port: the port; 0 takes a free one, see ``MetricsServer.port``.
-        host: the address to listen on; others than this machine reach only an address of the
-            network, such as ``"0.0.0.0"``.
-
-    Raises:
-        ConfigError: the port or host is wrong or in use.
-    """
-    if not isinstance(port, int) or isinstance(port, bool) or not 0 <= port <= 65535:
-        raise ConfigError(
-            f"port is {port!r:.80}, it must be a whole number from 0 to 65535\n\n"
-            "Give a port, e.g. port=9464; 0 takes any free one."
-        )
-    if not isinstance(host, str) or not host:
-        raise ConfigError(
-            f"host is {host!r:.80}, it must be an address\n\nGive an address, e.g. "
-            f'host="{DEFAULT_HOST}".'
-        )
-    return MetricsServer(port, host)

@@ -96,6 +96,7 @@ PHASES = ("ingest", "close", "side_output", "merge", "commit")
 class BatchReport(Counts):
     """One batch: its counts, the watermark after it, what closed, and how long it took.
 
+    ``kind`` is ``batch``, ``drain`` or ``flush``; the latter two have the id of the batch before.
     ``watermark_us`` is None before the first row with an event time; ``event_time_us`` is the
     greatest event time seen so far, None before the first one and in processing time; ``rows_out``
     counts result rows after HAVING and LIMIT, ``early_rows`` those of EMIT EARLY, which are
@@ -108,6 +109,7 @@ class BatchReport(Counts):
     milliseconds of each of ``PHASES``; reading what was lazy counts where it is written.
     """
 
+    kind: str = "batch"
     batch_id: int
     epoch: int
     clock_us: int | None

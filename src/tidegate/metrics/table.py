@@ -221,6 +221,15 @@ METRICS = (
     ),
 )
 
+# Counted by the command line, which starts queries again; no step knows of it.
+RESTARTS_METRIC = Metric(
+    name="tidegate_restarts_total",
+    kind=Kind.COUNTER,
+    help="Restarts of a failed query of tidegate run, by cause.",
+    label="cause",
+    value=lambda report: None,
+)
+
 # Of each shard of a transform, as far as there are few (``recorder.MOST_SHARDS``).
 SHARD_METRIC = Metric(
     name="tidegate_shard_event_time_seconds",
@@ -235,6 +244,8 @@ SHARDS_METRIC = Metric(
     help="Shards that the watermark knows.",
     value=lambda report: None,
 )
+
+ALL = (*METRICS, RESTARTS_METRIC, SHARDS_METRIC, SHARD_METRIC)
 
 # Upper bounds of the buckets of histograms, seconds.
 BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)

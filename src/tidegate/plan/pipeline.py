@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 
 from tidegate.plan.settings import Settings
@@ -107,6 +108,41 @@ class SinkConfig:
     key: str | None = None
 
 
+class LogFormat(StrEnum):
+    """What a running pipeline prints: lines for people, or a JSON object in each line."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class Restart(StrEnum):
+    """Which failures of a query make a running pipeline start it again."""
+
+    NEVER = "never"
+    # Those that may pass by themselves, see ``connectors/transient.py``.
+    TRANSIENT = "transient"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartPolicy:
+    """When a query that has failed is started again.
+
+    ``attempts`` are the most restarts in a row. The first comes after ``delay_us``, and each
+    further one after twice the time, at most ``max_delay_us``.
+    """
+
+    restart: Restart = Restart.TRANSIENT
+    attempts: int = 5
+    delay_us: int = 1_000_000
+    max_delay_us: int = 60_000_000
+
+    def delay_before(self, attempt: int) -> float:
+        """Return the seconds to wait before a restart; the first is attempt 1."""
+        # 2**60 times the shortest delay is longer than any longest one.
+        doubled: int = self.delay_us << min(attempt - 1, 60)
+        return min(doubled, max(self.delay_us, self.max_delay_us)) / 1_000_000
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineConfig:
     """A whole pipeline file; ``text`` is the file itself, for messages."""
@@ -124,6 +160,8 @@ class PipelineConfig:
     metrics_host: str = "127.0.0.1"
     monitor_port: int | None = None
     monitor_host: str = "127.0.0.1"
+    log: LogFormat = LogFormat.TEXT
+    restarts: RestartPolicy = RestartPolicy()
 
     def sinks_of(self, transform: str) -> tuple[SinkConfig, ...]:
         """The sinks that take a transform's results, in the order of the file."""

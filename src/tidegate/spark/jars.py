@@ -30,7 +30,7 @@ _HAND = (
 
 
 def with_jars(settings: Mapping[str, str], formats: Iterable[str]) -> dict[str, str]:
-    """Return the settings of a session that has the packages of formats; Java is started for it.
+    """Return the settings of a session that has the packages of formats; Java has been started.
 
     Args:
         settings: the settings so far. Packages of the user in them (``spark.jars.packages``) are
@@ -45,7 +45,7 @@ def with_jars(settings: Mapping[str, str], formats: Iterable[str]) -> dict[str, 
     packages = [PACKAGES[name] for name in dict.fromkeys(formats)]
     if not packages and not theirs:
         return settings
-    fetching = _Fetching(settings, _start_java(settings))
+    fetching = _Fetching(settings, _java())
     jars = fetching.fetch(theirs.split(","), transitive=True) if theirs else []
     fetching.put_on_class_path(jars)
     for package in packages:
@@ -101,12 +101,10 @@ def _check_version(package: Package, version: str) -> None:
         )
 
 
-def _start_java(settings: Mapping[str, str]) -> Any:  # noqa: ANN401 - a JVM object
-    from pyspark import SparkConf, SparkContext
+def _java() -> Any:  # noqa: ANN401 - a JVM object
+    from pyspark import SparkContext
 
-    conf = SparkConf(loadDefaults=False)
-    conf.setAll([(name, str(value)) for name, value in settings.items()])
-    SparkContext._ensure_initialized(conf=conf)
+    assert SparkContext._jvm is not None, "Java was started before"
     return SparkContext._jvm
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate.errors import ConfigError, ExecutionError
 from tidegate.names import suggestion
 from tidegate.spark.connect import refuse_connect
+from tidegate.spark.jars import SETTING as PACKAGES_SETTING
 from tidegate.spark.jars import with_jars
 from tidegate.spark.java import ensure_java, quiet_java
 from tidegate.spark.packages import PACKAGES
@@ -70,22 +71,49 @@ def local_session(
     formats = _checked_formats(formats)
     settings = {name: _as_spark_spells(value) for name, value in (options or {}).items()}
     refuse_connect(settings)
-    # Otherwise the driver and the workers may find different Pythons.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if not _is_submitted():
-        ensure_java()
+    if not _is_running():
+        settings = with_jars(_with_java(settings, cores), formats)
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName("tidegate")
-    with quiet_java(), _telling_when_java_ends():
-        if not _is_running():
-            settings = _submitted(settings) if _is_submitted() else _local(settings, cores)
-            settings = with_jars(settings, formats)
-        for name, value in settings.items():
-            builder = builder.config(name, value)
-        session = builder.getOrCreate()
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
     _load_generator(session)
     return session
+
+
+def start_java(options: Mapping[str, str]) -> None:
+    """Start Java for ``local_session`` with the same options, unless Spark is running.
+
+    Spark's launcher must not be interrupted: it would leave a Java behind that never ends. Once
+    this has returned, Java ends with the process.
+
+    Raises:
+        ConfigError, ExecutionError: as ``local_session``.
+    """
+    _check("*", options)
+    settings = {name: _as_spark_spells(value) for name, value in options.items()}
+    refuse_connect(settings)
+    if not _is_running():
+        _with_java(settings, "*")
+
+
+def _with_java(given: Mapping[str, str], cores: str | int) -> dict[str, str]:
+    """Start Java, unless it is there already; return the settings of the session to come."""
+    # Otherwise the driver and the workers may find different Pythons.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if _is_submitted():
+        return _submitted(given)
+    ensure_java()
+    from pyspark import SparkConf, SparkContext
+
+    settings = _local(given, cores)
+    conf = SparkConf(loadDefaults=False)
+    conf.setAll([(name, value) for name, value in settings.items() if name != PACKAGES_SETTING])
+    with quiet_java(), _telling_when_java_ends():
+        SparkContext._ensure_initialized(conf=conf)
+    return settings
 
 
 def _local(given: Mapping[str, str], cores: str | int) -> dict[str, str]:
