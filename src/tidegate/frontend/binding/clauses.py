@@ -43,7 +43,7 @@ def check_expression(
     """Check an expression, and return its nested queries, which are not checked.
 
     Raises:
-        Refusal: a name is not there, or something stands where it may not.
+        Refusal: a name does not exist, or something is in a place where it is not allowed.
     """
     nested = []
     for each in subtree(node):

@@ -78,7 +78,7 @@ class MarkingParser(SparkParser):
         raise SyntaxRefusal(message, self.place(token))
 
     def place(self, token: Token | None = None) -> Span:
-        """Return where a token stands, or else the token that the parser has come to."""
+        """Return the place of a token, by default of the one that the parser has reached."""
         token = token or self._curr or self._prev
         return Span(token.start, token.end + 1) if token else Span(0, len(self.sql))
 

@@ -89,7 +89,7 @@ def place_of(node: exp.Expr) -> tuple[int, int] | None:
 
 
 def variant_of(node: exp.Expr) -> exp.Expr | None:
-    """Return the variant that a path such as ``v:a.b[0]`` looks into; None: it is no such path."""
+    """Return the variant that a path such as ``v:a.b[0]`` looks into, else None."""
     while isinstance(node, (exp.Dot, exp.Bracket)):
         node = node.this
     return node.this if isinstance(node, VariantPath) else None

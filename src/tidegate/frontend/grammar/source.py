@@ -62,7 +62,7 @@ class Source:
         return "".join([*pieces, self.text[position:end]])
 
     def rewrite(self, node: exp.Expr, replace: Replace) -> str:
-        """Return the text of a node in which what ``replace`` answers for is replaced."""
+        """Return the text of a node, with the parts that ``replace`` has a text for replaced."""
         span = span_of(node)
         pieces, position = [], span.start
         for place, text in sorted(_replacements(node, replace), key=lambda found: found[0].start):
@@ -246,7 +246,7 @@ def _unclosed(text: str, error: TokenError) -> Refusal:
 
 
 def _check_names(tokens: Sequence[Token]) -> None:
-    """Refuse an AS without a name; sqlglot reads past it."""
+    """Refuse an AS without a name, which sqlglot accepts."""
     for token, follows in zip_longest(tokens, tokens[1:]):
         if token.token_type == TokenType.ALIAS and (
             follows is None or follows.token_type in _NO_NAMES

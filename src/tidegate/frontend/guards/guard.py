@@ -149,7 +149,7 @@ def _part(text: str, types: KnownTypes) -> Part:
     try:
         source = read_expression(text)
     except Refusal as refusal:
-        # ``bind`` has read the expression as a part of its statement; alone it is none.
+        # ``bind`` has read it as a part of its statement; alone it may not be an expression.
         raise refusal.error(text, "an expression of the query") from None
     return _guarding(source, types).part(source.tree)
 

@@ -32,13 +32,13 @@ class Probe:
     """A part of a statement that is asked about by itself.
 
     Attributes:
-        query: a SELECT with the part in it; right when Spark's analyzer resolves it.
+        query: a SELECT that contains the part; valid if Spark's analyzer resolves it.
         ctes: definitions of a WITH clause before it.
         text: the part as it is written.
         span: where it stands in ``statement``.
         parts: the smaller ones in it, in the order of the text.
-        clause: of a condition the clause, which must be BOOLEAN.
-        needs: a query that must be right, or nothing is known of this part.
+        clause: for a condition, the name of its clause; it must be BOOLEAN.
+        needs: a query that must be valid for the answer about this part to count.
     """
 
     query: str
@@ -108,7 +108,7 @@ class Prober:
         )
 
     def relation(self, select: exp.Select, ctes: tuple[str, ...]) -> tuple[list[Probe], Rows]:
-        """Return the probes of WITH and FROM, table by table, and the rows that they bring."""
+        """Return the probes of WITH and FROM, table by table, and the rows that they provide."""
         probes, ctes = self._with(select, ctes)
         from_ = select.args.get("from_")
         if from_ is None:

@@ -1,8 +1,7 @@
 """The questions to Spark's analyzer about a statement: the whole, then each part by itself.
 
-What is wrong with types only Spark can tell, and it tells it of the text that it was given, which
-is not the statement. So each expression is asked about alone, and where one is refused those in it,
-until the smallest is found: there the caret stands.
+Only Spark can check types, and its positions refer to our generated SQL. So each expression is
+checked alone, then its parts, until the smallest failing one is found; the caret points to it.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _NAME = re.compile(r"_[akx]\d+|_start|_end|_trigger|_id|_epoch")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Questions:
-    """What is asked: ``whole``, a SELECT that is right when every part is, and the parts.
+    """What is asked: ``whole``, a SELECT that is valid if every part is, and the parts.
 
     ``event_time`` is the expression that the statement names as its event time, ``keys`` are the
     group keys and those of PARTITION BY. ``words`` are what a user wrote for the names in the
@@ -158,7 +157,7 @@ class _Asking:
         return f"SELECT 1 FROM ({results}){asked}"
 
     def words(self) -> dict[str, str]:
-        """What a user wrote for the names in the queries."""
+        """What the user wrote, by the names that our queries use."""
         written = {each.name: each.text for each in self.bound.aggregates}
         return written | {name: each.sql for name, each in self._expressions.items()}
 
@@ -168,7 +167,7 @@ class _Asking:
         return keys | {each.name: each.expression for each in self.bound.arguments}
 
     def _node(self, expression: Expression) -> exp.Expr | None:
-        """The node of an expression of the statement; none has what * stands for."""
+        """The node of an expression of the statement; None for a column that * stands for."""
         place = (expression.span.start, expression.span.end)
         if self.reading.cutter.source.text[slice(*place)] != expression.sql:
             return None
@@ -209,7 +208,7 @@ class _Asking:
     def _over(
         self, node: exp.Expr, write: Callable[[exp.Expr], str], children: Sequence[exp.Expr]
     ) -> Iterator[Probe]:
-        """The probes of expressions over a closed window; keys and aggregates are none."""
+        """The probes of expressions over a closed window; keys and aggregates need none."""
         for child in children:
             if place_of(child) is None or isinstance(child, exp.Query | exp.Identifier):
                 continue
