@@ -68,8 +68,12 @@ def first_cells(text: str) -> list[list[str]]:
 
 def links(path: Path) -> list[str]:
     """Return the targets of a page's links into the repository."""
-    text = _FENCE.sub("", path.read_text(encoding="utf-8"))
-    return [target for target in _LINK.findall(text) if "://" not in target]
+    return linked(path.read_text(encoding="utf-8"))
+
+
+def linked(text: str) -> list[str]:
+    """Return the targets of the links into the repository in a text."""
+    return [target for target in _LINK.findall(_FENCE.sub("", text)) if "://" not in target]
 
 
 def anchors(path: Path) -> set[str]:

@@ -310,6 +310,7 @@ def test_old_files_that_cannot_be_deleted_are_counted(
     assert run.reports == tuple(reports)
     assert [each.event_time_us for each in reports] == [first_us + 10_000_000 * i for i in range(4)]
     assert "4 batches read 8 rows" in run.plot().text
+    assert repr(run) == "<Run: checkpoint: ended>"
 
 
 def test_random_calls_at_random_moments_from_random_threads_do_what_is_documented(

@@ -81,6 +81,11 @@ def test_what_comes_from_data_is_text(name: str) -> None:
         )
 
 
+def test_a_query_is_short_in_a_terminal() -> None:
+    plan_id = query().physical.plan_id
+    assert repr(query()) == f"<Query: tumbling window over clicks, plan {plan_id}>"
+
+
 def test_a_query_shows_its_statement_its_columns_and_both_plans() -> None:
     text = Reader(query()._repr_html_()).text
     for part in ("SELECT page, count(*) AS n", "page, n", "PhysicalWatermark#", "Aggregation#"):

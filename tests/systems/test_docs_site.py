@@ -35,7 +35,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_page_loads_nothing_from_another_host(site: Path) -> None:
     pages = list(site.rglob("*.html"))
-    assert len(pages) == len(list((ROOT / "docs").rglob("*.md"))) + 1, "and the one for 404"
+    assert len(pages) == len(list((ROOT / "docs").rglob("*.md"))) + 2, (
+        "and those of the notebook and for 404"
+    )
     loading = re.compile(r"<(?!a\b)[^>]*\b(?:src|href|srcset|action)=[\"']?(?:https?:)?//[^>]*>")
     for page in pages:
         text = page.read_text(encoding="utf-8")
@@ -51,6 +53,19 @@ def test_the_search_knows_every_page(site: Path) -> None:
     found = {entry["location"].partition("#")[0] or "index.html" for entry in index["docs"]}
     pages = {str(path.relative_to(site)) for path in site.rglob("*.html")} - {"404.html"}
     assert found == pages
+
+
+def test_the_notebook_is_a_page_with_its_drawings_and_tables(site: Path) -> None:
+    text = (site / "notebook.html").read_text(encoding="utf-8")
+    assert "<svg" in text
+    assert "What hourly did, batch by batch" in text
+    assert '<a href="event-time.html">' in text
+
+
+def test_links_between_pages_show_titles_and_no_names_of_files(site: Path) -> None:
+    text = (site / "index.html").read_text(encoding="utf-8")
+    assert '<a href="semantics.html">Semantics</a>' in text
+    assert not re.findall(r"<a [^>]*>[\w-]+\.md</a>", text)
 
 
 @pytest.mark.parametrize(

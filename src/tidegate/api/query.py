@@ -136,6 +136,11 @@ class Query:
             return explain_json(self.logical, self.physical)
         return Explanation.of(self.logical, self.physical)
 
+    def __repr__(self) -> str:
+        physical = self.physical
+        window, source = physical.close.window.kind, physical.prepare.source.name
+        return f"<Query: {window} window over {source}, plan {physical.plan_id}>"
+
     def _repr_html_(self) -> str:
         return query_html(self.logical, self.physical, self._known_columns())
 

@@ -23,7 +23,7 @@ from tidegate.engine.health import health_of, probe_of
 from tidegate.engine.start import JVM_ERRORS, Kind, Starter, is_active
 from tidegate.errors import ConfigError, ExecutionError, TidegateError
 from tidegate.metrics.health import HEALTH, QueryHealth
-from tidegate.notebook.progress import draw_run, status_html
+from tidegate.notebook.progress import draw_run, in_short, status_html
 from tidegate.spark.failures import reason_of
 from tidegate.time import format_time
 
@@ -101,6 +101,9 @@ class Run:
         closed. A notebook displays it; ``save(path)`` writes it as SVG.
         """
         return draw_run(self._batches.name, self.reports)
+
+    def __repr__(self) -> str:
+        return f"<Run: {in_short(self._batches.name, self.status)}>"
 
     def _repr_html_(self) -> str:
         return status_html(self._batches.name, self.status)

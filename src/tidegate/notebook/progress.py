@@ -81,21 +81,27 @@ def status_html(name: str, status: Mapping[str, object]) -> Markup:
         name: the name of the query.
         status: what ``Run.status`` returns.
     """
-    state = "running" if status["active"] else "ended" if status["failure"] is None else "failed"
     counts = {count: status[count] for count in Counts.__slots__}
     shown = {
         "failure": status["failure"],
         "last batch": status["batch_id"] if status["batch_id"] != -1 else "none yet",
         "watermark": status["watermark"] or "none yet",
         "open windows": status["open_windows"],
-        "state": f"{status['state_rows']:,} rows in {status['segments']:,} segments",
+        "state rows": status["state_rows"],
+        "segments": status["segments"],
         "rows read": counts.pop("rows_in"),
         **{count: value for count, value in counts.items() if value},
     }
     return page(
-        heading(f"{name}: {state}"),
+        heading(in_short(name, status)),
         facts((key, _shown(value)) for key, value in shown.items() if value is not None),
     )
+
+
+def in_short(name: str, status: Mapping[str, object]) -> str:
+    """Return the name of a run and its state: running, ended or failed."""
+    state = "running" if status["active"] else "ended" if status["failure"] is None else "failed"
+    return f"{name}: {state}"
 
 
 def _shown(value: object) -> str:
