@@ -146,4 +146,9 @@ def test_the_alerts_use_metrics_that_exist_and_are_on_the_page() -> None:
     assert used
     assert {name.removesuffix("_bucket") for name in used} <= names
     page = (ROOT / "docs/metrics.md").read_text()
-    assert all(f"| `{name}` |" in page for name in re.findall(r"alert: (\w+)", alerts))
+    named = re.findall(r"alert: (\w+)", alerts)
+    assert all(f"| `{name}` |" in page for name in named)
+    tested = (ROOT / "examples/monitoring/alerts_test.yml").read_text()
+    assert set(re.findall(r"alertname: (\w+)", tested)) == set(named)
+    night = (ROOT / "docs/operations.md").read_text()
+    assert re.findall(r"^### (Tidegate\w+)$", night, re.MULTILINE) == named

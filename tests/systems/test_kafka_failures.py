@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+import time
+
 import pytest
 
 from systems.broker import PASSWORD, USER
 from systems.pipelines import IMPATIENT, from_topic, run
 from systems.test_kafka_source import AFTER, click, sums
+from tidegate.metrics.recorder import RECORDER
 
 SECURITY = {
     "kafka.security.protocol": "SASL_PLAINTEXT",
@@ -16,10 +20,10 @@ SECURITY = {
 }
 
 
-def refused(folder, pipeline) -> str:
+def refused(folder, pipeline, code: int = 1) -> str:
     """What a run prints that fails; it has two parts, the second of which says what to do."""
     ended = run(folder, pipeline)
-    assert ended.code == 1
+    assert ended.code == code
     assert "Exception" not in ended.text
     return ended.text
 
@@ -95,9 +99,48 @@ def test_a_broker_that_is_gone_stops_the_query_and_a_restart_goes_on(topics, tmp
     topics.write("gone", [click("ann", 2), AFTER])
     topics.broker.stop()
     try:
-        text = refused(tmp_path, pipeline.but(reader=IMPATIENT))
+        impatient = pipeline.but(reader=IMPATIENT, pipeline='restart = "never"')
+        text = refused(tmp_path, impatient, code=75)
         assert "no Kafka broker answers" in text
     finally:
         topics.broker.start()
     assert run(tmp_path, pipeline).code == 0
     assert sums(topics, "gone") == {("ann", "10:00"): 3}
+
+
+def test_a_query_is_started_again_until_its_broker_is_back_and_counts_every_record_once(
+    topics, tmp_path
+):
+    pipeline = from_topic(topics, "back", reader=IMPATIENT, writer=IMPATIENT)
+    topics.write("back", [click("ann", 1)])
+    assert run(tmp_path, pipeline).code == 0
+    topics.write("back", [click("ann", 2), AFTER])
+    topics.broker.stop()
+
+    def comes_back() -> None:
+        while not restarts("sums"):
+            time.sleep(0.1)
+        topics.broker.start()
+
+    before = restarts("sums")
+    assert before == 0
+    thread = threading.Thread(target=comes_back)
+    thread.start()
+    try:
+        ended = run(tmp_path, pipeline)
+    finally:
+        thread.join()
+    assert ended.code == 0
+    assert "sums: the query" in ended.text
+    assert "no Kafka broker answers; restart 1 of at most 5 in 1 s" in ended.text
+    assert sums(topics, "back") == {("ann", "10:00"): 3}
+
+
+def restarts(name: str) -> float:
+    """How often a query of this process was started again."""
+    return sum(
+        sample.value
+        for family in RECORDER.collect()
+        for sample in family.samples
+        if sample.name == "tidegate_restarts_total" and sample.labels["transform"] == name
+    )

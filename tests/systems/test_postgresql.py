@@ -13,6 +13,7 @@ import pytest
 from systems.flows import Flow, clicks, crashing
 from tidegate import ConfigError, ExecutionError, JdbcSink
 from tidegate.connectors import jdbc
+from tidegate.connectors.transient import transient_cause
 
 USERS = [("ann", "bob"), ("ann", "ann"), ("bob", None), ("dan",), (None, None, "eve")]
 EXPECTED = sorted(
@@ -106,6 +107,24 @@ def test_a_server_that_crashes_while_rows_are_staged_loses_nothing(
     flow.run(spark, sink(), drain=True)
     assert sorted(postgres.sql(SHOWN)) == EXPECTED
     assert staged(postgres) == []
+
+
+def test_a_server_that_is_away_is_a_failure_that_may_pass_and_a_wrong_password_is_none(
+    spark, flow, postgres, sink
+):
+    postgres.stop()
+    try:
+        with pytest.raises(ConfigError, match="cannot be used") as away:
+            flow.run(spark, sink())
+    finally:
+        postgres.start()
+    assert transient_cause(away.value) == "database"
+    stranger = JdbcSink(
+        url=postgres.url, table="results", options={**postgres.options, "user": "nobody_here"}
+    )
+    with pytest.raises(ConfigError, match="cannot be used") as refused:
+        flow.run(spark, stranger)
+    assert transient_cause(refused.value) is None
 
 
 def test_every_type_of_a_column_arrives(spark, tmp_path, postgres, sink):
