@@ -61,6 +61,24 @@ LAWS = {
         rows=60,
         path="off",
     ),
+    "session over shards": Law(
+        query=f"SELECT k, {VALUES} FROM r GROUP BY sessionwindow('ss', 2), k",
+        settings={**RECORD, "shard": "page"},
+        rows=60,
+        greets=True,
+    ),
+    "session over shards, rows kept": Law(
+        query=f"SELECT k, {ORDERED} FROM r WHERE v IS NOT NULL GROUP BY sessionwindow('ss', 3), k",
+        settings={**RECORD, "shard": "page", "watermark_lag": "1s"},
+        rows=80,
+        greets=True,
+    ),
+    "session of a shard each": Law(
+        query=f"SELECT k, {VALUES} FROM r GROUP BY sessionwindow('ss', 3), k",
+        settings={**RECORD, "shard": "k", "watermark_lag": "1s"},
+        rows=80,
+        greets=True,
+    ),
     "sliding": Law(
         query=f"SELECT page, {VALUES}, window_trigger() AS t FROM r "
         "GROUP BY slidingwindow('ss', 3, 2) OVER (PARTITION BY k), page",
@@ -71,6 +89,18 @@ LAWS = {
         "OVER (PARTITION BY k WHEN v > 1), k",
         settings=RECORD,
         rows=60,
+    ),
+    "sliding over shards": Law(
+        query=f"SELECT page, {VALUES}, window_trigger() AS t FROM r "
+        "GROUP BY slidingwindow('ss', 4, 1) OVER (PARTITION BY k), page",
+        settings={**RECORD, "shard": "page"},
+        greets=True,
+    ),
+    "sliding over shards, rows kept": Law(
+        query=f"SELECT k, v, {BOUNDS}, window_trigger() AS t FROM r "
+        "GROUP BY slidingwindow('ss', 4) OVER (PARTITION BY k) EMIT ON WINDOW CLOSE",
+        settings={**RECORD, "shard": "page"},
+        greets=True,
     ),
     "sliding, rows kept": Law(
         query=f"SELECT *, {BOUNDS}, window_trigger() AS t FROM r "

@@ -144,6 +144,30 @@ class SessionKind(Kind):
         self.open[row.key_text] = sorted([*others, whole], key=lambda s: s[0].place)
         return True
 
+    def join(self, row: Row, before: int | None) -> Placement:
+        """Take a row that is judged by the watermark at its place.
+
+        It joins the sessions of its key in reach that are open by that watermark, and makes one of
+        them; they may be closed later, when the watermark of all shards has passed.
+        """
+        result = Placement()
+        sessions = self.open.get(row.key_text, [])
+        joined = [
+            session
+            for session in sessions
+            if session[0].time - self.gap <= row.time <= session[-1].time + self.gap
+            and not passed(before, self.closed_at(session))
+        ]
+        alone = self.closed_at([row])
+        if not joined and passed(before, alone):
+            result.add_late(row, before, alone)
+            return result
+        apart = [session for session in sessions if session not in joined]
+        whole = sorted([row, *(each for s in joined for each in s)], key=lambda r: r.place)
+        self.open[row.key_text] = [*apart, whole]
+        result.accumulated += 1
+        return result
+
     def _is_full(self) -> bool:
         return self.limits.max_groups is not None and len(self.open) >= self.limits.max_groups
 

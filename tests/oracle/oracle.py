@@ -134,7 +134,7 @@ class Oracle:
             before = max((w for w in (before_batch, own) if w is not None), default=None)
         row = self._classify(values, original, outcome)
         if row is not None:
-            self._account(self.kind.place([row], before), outcome)
+            self._account(self.kind.join(row, before), outcome)
         if self.shard is None:
             assert self.clock_us is not None
             self.watermark.advance(self.clock_us)

@@ -83,6 +83,10 @@ class Kind:
     def place(self, rows: list[Row], before: int | None) -> Placement:
         raise NotImplementedError
 
+    def join(self, row: Row, before: int | None) -> Placement:
+        """Place a row alone, judged by the watermark at its place in its shard."""
+        return self.place([row], before)
+
     def close(self, watermark: int | None) -> list[Closed]:
         """The windows that the watermark makes due."""
         raise NotImplementedError

@@ -19,6 +19,8 @@ class SlidingKind(Kind):
         self.at_once = at_once
         self.rows: list[Row] = []
         self.triggers: list[Row] = []
+        # The watermark by which each row was judged, by its order.
+        self.judged: dict[int, int | None] = {}
 
     def place(self, rows: list[Row], before: int | None) -> Placement:
         result = Placement()
@@ -29,6 +31,7 @@ class SlidingKind(Kind):
                 result.add_late(row, before, last_end)
                 continue
             self.rows.append(row)
+            self.judged[row.order] = before
             result.accumulated += 1
             if not self.is_clock and passed(before, own_end):
                 result.partial += 1
@@ -63,10 +66,16 @@ class SlidingKind(Kind):
         rows = [
             row
             for row in self.rows
-            if start <= row.time <= end and row.partition_text == trigger.partition_text
+            if start <= row.time <= end
+            and row.partition_text == trigger.partition_text
+            and not self._came_after(row, end)
         ]
         rows = self._within_quota(sorted(rows, key=lambda r: r.place))
         return Closed(start, end, rows, trigger.time)
+
+    def _came_after(self, row: Row, end: int) -> bool:
+        """Whether a window had closed for the row when it came, though not yet for all shards."""
+        return not self.is_clock and passed(self.judged[row.order], end + self.limits.lateness)
 
     def _within_quota(self, rows: list[Row]) -> list[Row]:
         if self.limits.max_groups is None:

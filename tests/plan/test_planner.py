@@ -333,9 +333,7 @@ AT_ONCE, AHEAD = WINDOWS[4], Sliding(time_unit=SECOND, lookback=10, lookahead=0)
 @pytest.mark.parametrize(
     ("window", "settings", "why"),
     [
-        (WINDOWS[3], replace(BY_RECORD, shard="user"), "session windows over several shards"),
         (AT_ONCE, BY_RECORD, "is emitted at once"),
-        (AHEAD, replace(BY_RECORD, shard="user"), "over several shards"),
         (WINDOWS[0], replace(BY_RECORD, dedup_key="user"), "dedup_key forgets keys"),
     ],
 )

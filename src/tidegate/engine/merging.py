@@ -28,7 +28,10 @@ def merge_segments(tables: Tables, intent: Intent, job: Job, io: StateIO, factor
     windows, keys = tables.windows, tables.duplicates
     crowd = next(_crowds(windows, factor), None)
     if crowd is not None:
-        windows = _with_merged(windows, crowd, _merged(crowd, intent, job, io))
+        some_behind = any(segment.came_behind(intent.bound_us) for segment in windows)
+        windows = _with_merged(
+            windows, crowd, _merged(crowd, intent, job, io, some_behind=some_behind)
+        )
     if job.duplicates is not None:
         keys = job.duplicates.remembered(keys, intent.bound_us)
         crowd = next(filter(job.duplicates.is_worth_merging, _crowds(keys, factor)), None)
@@ -57,12 +60,16 @@ def _with_merged(
     return rest if merged is None else (*rest, replace(merged, level=level + 1))
 
 
-def _merged(crowd: list[Segment], intent: Intent, job: Job, io: StateIO) -> Segment | None:
+def _merged(
+    crowd: list[Segment], intent: Intent, job: Job, io: StateIO, *, some_behind: bool
+) -> Segment | None:
     operator = job.operator
     io.tasks.set_for(crowd)
-    rows = operator.merge(io.read(crowd), intent.bound_us)
+    rows = operator.merge(io.read(crowd), intent.bound_us, some_behind=some_behind)
     if not operator.merges_rows:
         rows = rows.coalesce(files_for(crowd))
     if operator.file_order:
         rows = rows.sortWithinPartitions(*operator.file_order)
-    return io.write_counted(intent.epoch, "merged", rows, operator.bounds())
+    merged = io.write_counted(intent.epoch, "merged", rows, operator.bounds())
+    behind_us = max((s.behind_us for s in crowd if s.behind_us is not None), default=None)
+    return merged and replace(merged, behind_us=behind_us)

@@ -111,8 +111,6 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
         bound_us=intent.bound_us,
         tables=tables,
         fresh=tuple(segment.name for segment in ingested.segments),
-        some_behind=ingested.some_behind,
-        verdicts=ingested.verdicts,
         drain=batch.kind is StepKind.DRAIN,
         flush=batch.kind is StepKind.FLUSH,
     )

@@ -33,9 +33,9 @@ DEDUP_KEY = "_dedup"  # any type, the value of dedup_key
 BEHIND = "_behind"  # BIGINT, the end up to which windows had closed when it came; NULL: no matter
 
 IS_LATE = "_is_late"  # BOOLEAN, of a session's row: whether it is late
-# BIGINT, of a session's row: tells a session that has ended within the batch from another one of
-# its key at the same time; NULL for all others.
-PART = "_part"
+# BIGINT, of a session's row: its place among the rows of its key that are behind, see
+# ``engine/windows/sessions/record.py``; 0 if there are none before it.
+SEQUENCE = "_sequence"
 PLACE = "_i"  # BIGINT, its place in the batch, in order of arrival
 # Of a partial: the first and the last place of its rows, and the first one of those so late in
 # their pane that a window closes which those before them leave open.
@@ -46,7 +46,8 @@ EVICTED = "_evicted"  # INT, the fate of a row that a quota evicts, where the ba
 DUPLICATE = "_dup"  # BOOLEAN, whether it is a duplicate, where the batch has any
 FATE = "_class"  # INT, its fate (``engine/rows/prepare.Fate``)
 PANE = "_pane"  # BIGINT, the start of its pane
-AFTER = "_after"  # BIGINT, the end of the last window that had closed when it came; NULL: none
+AFTER = "_after"  # BIGINT, the end up to which windows had closed when it came; NULL: no matter
+CAME = "_came"  # STRUCT, of a session's span: when it came, and its own last time
 ORDER = "_order"  # STRUCT, orders rows by time and arrival
 
 # Columns of placed rows that are only counted; none of these reaches the state.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidegate.errors import ConfigError
 from tidegate.plan.logical import WatermarkSpec
 from tidegate.plan.settings import Settings
-from tidegate.plan.windows import Session, Sliding, Window
+from tidegate.plan.windows import Sliding, Window
 
 _OR_BATCH = 'Or set lateness = "batch", the default.'
 
@@ -31,11 +31,6 @@ def _refused(spec: WatermarkSpec, window: Window, settings: Settings) -> tuple[s
                 "a sliding window without lookahead is emitted at once, with the rows that have "
                 "come in its batch",
                 "Add EMIT ON WINDOW CLOSE or a lookahead.",
-            )
-        case Sliding() | Session() if spec.shard is not None:
-            return (
-                f"not implemented yet for {window.kind} windows over several shards",
-                'Leave shard out; for a Kafka source set it to a constant: shard = "0".',
             )
     if settings.dedup_key is not None:
         return (

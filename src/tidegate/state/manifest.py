@@ -43,6 +43,8 @@ class Segment:
         last_us: the greatest value of it.
         rows: how many of its rows windows may still need.
         windows: how many windows in it are open, if the operator that wrote it counts them.
+        behind_us: with lateness exact to the record, a bound of ``_after`` in its rows: no row of
+            it came after a window that ends later had closed. None: no row came behind.
         files: its files.
     """
 
@@ -52,12 +54,17 @@ class Segment:
     last_us: int
     rows: int
     windows: int = 0
+    behind_us: int | None = None
     files: tuple[StateFile, ...] = ()
 
     @property
     def bytes(self) -> int:
         """The size of all files."""
         return sum(file.bytes for file in self.files)
+
+    def came_behind(self, bound_us: int | None) -> bool:
+        """Whether a row of it may have come after a window that ends after a bound had closed."""
+        return self.behind_us is not None and (bound_us is None or self.behind_us > bound_us)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

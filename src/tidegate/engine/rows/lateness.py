@@ -87,14 +87,18 @@ class RecordLateness:
         io.tasks.set()
         rows = self._behind(numbered, suspicious, arrival.start)
         behind = io.write_counted(
-            arrival.start.epoch, "behind", rows, (f"min({PLACE})", f"max({PLACE})")
+            arrival.start.epoch, "behind", rows, (f"min({BEHIND})", f"max({BEHIND})")
         )
         if behind is None:
             return ingested
         start = replace(arrival.start, marks_behind=True)
         marked = _marked(arrival.rows, behind, io)
         again = self.operator.ingest(replace(arrival, rows=marked, start=start), io)
-        return replace(again, some_behind=True)
+        segments = tuple(
+            replace(each, behind_us=max(behind.last_us, each.behind_us or behind.last_us))
+            for each in again.segments
+        )
+        return replace(again, segments=segments, some_behind=True)
 
     def _may_be_behind(self, ingested: Ingested, seen: SeenBefore) -> bool:
         """Whether the batch may close a window that one of its rows is in, by what job 1 saw."""

@@ -47,11 +47,11 @@ from tidegate.plan.columns import (
     ORDER,
     OWN_TIME,
     PANE,
-    PART,
     PASS,
     PLACE,
     REINJECTED,
     ROW,
+    SEQUENCE,
     SHARD,
     SHARD_HASH,
     TIME,
@@ -179,7 +179,7 @@ class BatchStart:
         has_duplicates: whether some rows are duplicates; all of them then have ``_dup``.
         marks_behind: whether the rows have ``_behind``, which then decides instead of ``bound_us``
             for which windows a row is late.
-        has_parts: whether the rows have ``_part`` and ``_is_late``, which then decides.
+        is_followed: whether the rows have ``_sequence`` and ``_is_late``, which then decides.
         tells_places: whether job 1 tells at which places of the batch the rows of a partial are.
         has_evictions: whether a quota evicts some rows; all of them then have ``_evicted``.
         tells_shards: whether partials tell the shards of their rows.
@@ -191,7 +191,7 @@ class BatchStart:
     has_duplicates: bool = False
     has_evictions: bool = False
     marks_behind: bool = False
-    has_parts: bool = False
+    is_followed: bool = False
     tells_places: bool = False
     tells_shards: bool = False
 
@@ -277,8 +277,9 @@ def classify_sql(
         *(argument.name for argument in aggregation.arguments),
         *([f"xxhash64({SHARD}) AS {SHARD_HASH}"] if start.tells_shards else []),
     ]
-    if start.has_parts:
-        columns.append(f"CASE WHEN {accumulated} THEN {PART} END AS {PART}")
+    if start.is_followed:
+        columns.append(f"CASE WHEN {accumulated} THEN {BEHIND} END AS {AFTER}")
+        columns.append(f"CASE WHEN {accumulated} THEN {SEQUENCE} END AS {SEQUENCE}")
     elif start.marks_behind:
         closed = f"{grid.first_end_sql(grid.pane_sql(TIME))} <= {BEHIND}"
         columns.append(

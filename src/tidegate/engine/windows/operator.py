@@ -64,7 +64,6 @@ class Ingested:
         some_behind: whether rows are marked as behind, see ``engine/rows/lateness.py``, or are
             known to be.
         shards: what partials tell of the shards of their rows, where they do.
-        verdicts: what became of the sessions of keys with rows that are behind.
         any_behind: returns whether a row came after one that closed a window of it; None where the
             places of rows are not known.
     """
@@ -77,7 +76,6 @@ class Ingested:
     elsewhere: tuple[Row, ...] = ()
     any_behind: Callable[[], bool] | None = None
     some_behind: bool = False
-    verdicts: Segment | None = None
     shards: ToldShards | None = None
 
 
@@ -93,8 +91,6 @@ class Closing:
         tables: the state, including the batch's own segments.
         drain: the stream ends: ``bound_us`` is past every window, and waiting rows are released.
         flush: emit open state windows.
-        some_behind: whether some rows of the batch are marked as behind.
-        verdicts: see ``Ingested``.
         fresh: the names of the batch's own segments.
     """
 
@@ -103,8 +99,6 @@ class Closing:
     bound_us: int | None
     tables: Tables
     fresh: tuple[str, ...] = ()
-    some_behind: bool = False
-    verdicts: Segment | None = None
     drain: bool = False
     flush: bool = False
 
@@ -152,8 +146,14 @@ class Operator(Protocol):
     def close(self, closing: Closing, io: StateIO) -> Closed:
         """Find the windows that are due; lazy, except for writing carried segments."""
 
-    def merge(self, segments: DataFrame, bound_us: int | None) -> DataFrame:
-        """Merge rows of the table ``windows``, dropping those that no window needs any more."""
+    def merge(
+        self, segments: DataFrame, bound_us: int | None, *, some_behind: bool = False
+    ) -> DataFrame:
+        """Merge rows of the table ``windows``, dropping those that no window needs any more.
+
+        ``some_behind``: rows of the table, maybe in other segments, came after windows that are
+        still in the state had closed for them.
+        """
 
     @property
     def merges_rows(self) -> bool:

@@ -246,7 +246,9 @@ class OrderedOperator:
         closed = self.shape.scan.closed(self.shape.scanned(FRAME), end=True)
         return over(kept, self.shape.groups(self.shape.bounded(closed)))
 
-    def merge(self, segments: DataFrame, bound_us: int | None) -> DataFrame:
+    def merge(
+        self, segments: DataFrame, bound_us: int | None, *, some_behind: bool = False
+    ) -> DataFrame:
         return segments if bound_us is None else segments.where(f"{TIME} >= {bound_us}L")
 
     def bounds(self) -> tuple[str, str]:

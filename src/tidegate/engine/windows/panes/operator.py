@@ -232,7 +232,9 @@ class PaneOperator:
         panes = range(first_us, upto_us - self.grid.size_us + 1, self.grid.pane_us)
         return panes if self.grid.single and len(panes) <= FEW_PANES else ()
 
-    def merge(self, segments: DataFrame, bound_us: int | None) -> DataFrame:
+    def merge(
+        self, segments: DataFrame, bound_us: int | None, *, some_behind: bool = False
+    ) -> DataFrame:
         if bound_us is not None:
             first = self.grid.first_open(bound_us)
             segments = segments.where(f"{PANE} >= {by_reference(first, PANE)}")

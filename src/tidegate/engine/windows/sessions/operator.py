@@ -34,11 +34,23 @@ from tidegate.engine.rows.prepare import Fate, fate_case, judge
 from tidegate.engine.windows.operator import Arrival, Closed, Closing, Ingested, LateWindows
 from tidegate.engine.windows.sessions.quotas import SessionQuotas
 from tidegate.engine.windows.sessions.record import Followed
-from tidegate.engine.windows.sessions.spans import FIRST, LAST, LAST_TIME, SESSIONS, SessionShape
+from tidegate.engine.windows.sessions.settling import (
+    DueSpans,
+    Live,
+    Settling,
+    before,
+    ends_before,
+    open_from,
+    reaching,
+)
+from tidegate.engine.windows.sessions.spans import (
+    FIRST,
+    LAST,
+    LAST_TIME,
+    SessionShape,
+)
 from tidegate.engine.windows.state_rows import KEPT
-from tidegate.plan.columns import FATE, IS_LATE, ROWS, TIME
-from tidegate.spark.observe import observed
-from tidegate.spark.statements import by_reference
+from tidegate.plan.columns import FATE, IS_LATE, TIME
 from tidegate.state.manifest import Segment
 
 if TYPE_CHECKING:
@@ -61,43 +73,52 @@ class SessionOperator:
     state_schema: StructType
 
     def ingest(self, arrival: Arrival, io: StateIO) -> Ingested:
-        if arrival.start.marks_behind and not arrival.start.has_parts:
-            return self._followed(arrival, io)
-        return self._taken_in(arrival, None, io)
+        start = arrival.start
+        if start.marks_behind and not start.is_followed:
+            arrival = self._followed(arrival, io)
+        return self._taken_in(arrival, io)
 
-    def _followed(self, arrival: Arrival, io: StateIO) -> Ingested:
-        """Take in rows of which some are behind: which are late, and which sessions have parted."""
-        start, spans = arrival.start, None
-        if start.bound_us is not None:
-            open_ = _reaching(arrival.tables.windows, start.bound_us - self.gap_us)
-            spans = _from(io.read(open_), start.bound_us - self.gap_us) if open_ else None
-        verdicts = self._following.verdicts(arrival, spans, io)
-        marked = self._following.marked(arrival, verdicts, io)
-        arrival = replace(arrival, rows=marked, start=replace(start, has_parts=True))
-        return replace(self._taken_in(arrival, verdicts, io), verdicts=verdicts)
+    def _followed(self, arrival: Arrival, io: StateIO) -> Arrival:
+        """Return a batch of which some rows are behind, with those marked that are late."""
+        start = arrival.start
+        open_ = self._open(arrival.tables.windows, start.bound_us)
+        spans = self._read_open(open_, start.bound_us, io) if open_ else None
+        verdicts = self._following.verdicts(arrival, spans, start.bound_us, io)
+        marked = self._following.marked(arrival.rows, verdicts, io)
+        return replace(arrival, rows=marked, start=replace(start, is_followed=True))
 
     @property
     def _following(self) -> Followed:
         return Followed(
-            plan=self.plan, gap_us=self.gap_us, keys=self.shape.keys, schema=self.state_schema
+            plan=self.plan, gap_us=self.gap_us, shape=self.shape, schema=self.state_schema
         )
 
-    def _taken_in(self, arrival: Arrival, verdicts: Segment | None, io: StateIO) -> Ingested:
+    @property
+    def _settling(self) -> Settling:
+        return Settling(
+            gap_us=self.gap_us,
+            shape=self.shape,
+            schema=self.state_schema,
+            following=self._following,
+        )
+
+    def _taken_in(self, arrival: Arrival, io: StateIO) -> Ingested:
         start = arrival.start
         placed = self.shape.place(arrival.rows, self.plan, start)
         suspect = None
         if start.bound_us is not None:
-            suspect = _ends_before(LAST_TIME, start.bound_us - self.gap_us)
+            suspect = ends_before(LAST_TIME, start.bound_us - self.gap_us)
         # A row has only one window, so the count of partially late rows is free for the suspects.
         intake = Intake(shape=self.shape, time=f"IF({KEPT}, {LAST_TIME}, NULL)", partial=suspect)
         ingested = take_in(placed, intake, start, io)
         if not ingested.counts.partial:
             return replace(ingested, judged=lambda: self._judged(arrival, None, io))
-        return self._settled(ingested, arrival, verdicts, io)
+        if self.plan.watermark.by_record and not start.is_followed:
+            # A suspect is behind, so the batch is taken in again.
+            return replace(ingested, some_behind=True)
+        return self._settled(ingested, arrival, io)
 
-    def _settled(
-        self, ingested: Ingested, arrival: Arrival, verdicts: Segment | None, io: StateIO
-    ) -> Ingested:
+    def _settled(self, ingested: Ingested, arrival: Arrival, io: StateIO) -> Ingested:
         """Chain the suspects of a batch with its other rows and with open sessions of the state.
 
         Both those that join an open session and the late ones are rewritten; ``_judged`` reads the
@@ -107,11 +128,18 @@ class SessionOperator:
         assert start.bound_us is not None, "there are no suspects without a bound"
         (batch,) = ingested.segments
         due_us = start.bound_us - self.gap_us
-        reading = _Reading(fresh=(batch.name,), verdicts=verdicts)
-        suspects = _before(io.read([batch]), due_us)
-        due = _DueSpans(spans=suspects, segments=(batch,), due_us=due_us, reading=reading)
-        may_touch = _reaching((batch, *arrival.tables.windows), due_us)
-        settled = self._settle(start.epoch, due, may_touch, io)
+        open_ = reaching(arrival.tables.windows, due_us)
+        if start.is_followed:
+            spans = io.read([batch])
+            if open_:
+                spans = spans.unionByName(open_from(io.read(open_), due_us))
+            live = Live(spans=spans, segments=(batch, *open_), bound_us=start.bound_us)
+            behind = [each for each in open_ if each.came_behind(start.bound_us)]
+            settled = self._settling.of_followed(start.epoch, live, (batch, *behind), due_us, io)
+        else:
+            due = DueSpans(spans=before(io.read([batch]), due_us), segments=(batch,), due_us=due_us)
+            may_touch = reaching((batch, *arrival.tables.windows), due_us)
+            settled = self._settling.of_due(start.epoch, due, may_touch, io)
         counts = ingested.counts
         late = settled.ended_rows
         counts = replace(
@@ -130,15 +158,21 @@ class SessionOperator:
         if closing.bound_us is None:
             return Closed(tables=closing.tables)
         due_us = closing.bound_us - self.gap_us
-        due, open_ = self._due(closing, due_us), _reaching(closing.tables.windows, due_us)
+        due, open_ = self._due(closing, due_us), reaching(closing.tables.windows, due_us)
         if not due:
             return Closed(tables=replace(closing.tables, windows=open_))
-        reading = _Reading(fresh=closing.fresh, verdicts=closing.verdicts)
-        spans = _before(self._read(due, reading, io), due_us)
-        if closing.before_us is not None:
-            spans = _from(spans, closing.before_us - self.gap_us)
-        due_spans = _DueSpans(spans=spans, segments=due, due_us=due_us, reading=reading)
-        settled = self._settle(closing.epoch, due_spans, open_, io)
+        live = self._open(closing.tables.windows, closing.before_us)
+        behind = [segment for segment in live if segment.came_behind(closing.before_us)]
+        if behind:
+            spans = self._read_open(live, closing.before_us, io)
+            all_live = Live(spans=spans, segments=live, bound_us=closing.before_us)
+            settled = self._settling.of_followed(closing.epoch, all_live, behind, due_us, io)
+        else:
+            spans = before(io.read(due), due_us)
+            if closing.before_us is not None:
+                spans = open_from(spans, closing.before_us - self.gap_us)
+            due_spans = DueSpans(spans=spans, segments=due, due_us=due_us)
+            settled = self._settling.of_due(closing.epoch, due_spans, open_, io)
         open_ = settled.tightened(open_)
         carried = (settled.segment,) if settled.segment.rows else ()
         left = replace(closing.tables, windows=(*open_, *carried))
@@ -147,7 +181,7 @@ class SessionOperator:
         ended = io.read([settled.segment])
         return Closed(
             tables=left,
-            groups=self.shape.groups(_before(ended, due_us)),
+            groups=self.shape.groups(before(ended, due_us)),
             windows=lambda: settled.ended,
             rows=(lambda: settled.ended) if self.shape.aggregated else None,
         )
@@ -163,10 +197,13 @@ class SessionOperator:
         spans = self.shape.kept(self.shape.place(rows, self.plan, start))
         return self.shape.groups(self.shape.chained(spans, None))
 
-    def merge(self, segments: DataFrame, bound_us: int | None) -> DataFrame:
+    def merge(
+        self, segments: DataFrame, bound_us: int | None, *, some_behind: bool = False
+    ) -> DataFrame:
         if bound_us is not None:
             segments = segments.where(f"{LAST} >= {bound_us - self.gap_us}L")
-        return self.shape.merge(segments)
+        # Where sessions may have parted, it matters which spans came first.
+        return segments if some_behind else self.shape.merge(segments)
 
     def bounds(self) -> tuple[str, str]:
         return f"min({LAST})", f"max({LAST})"
@@ -191,7 +228,7 @@ class SessionOperator:
         after chaining, None if there were none.
         """
         start = arrival.start
-        if start.has_parts:
+        if start.is_followed:
             fate = fate_case(self.plan, start, late=IS_LATE)
             # A late row is in no session: it would have begun one.
             return judge(arrival.rows, self.plan, start, fate).selectExpr(
@@ -236,128 +273,23 @@ class SessionOperator:
         """An upper bound: each span may be a session of its own."""
         segments = state.tables.windows
         if state.bound_us is not None:
-            segments = _reaching(segments, state.bound_us - self.gap_us)
+            segments = reaching(segments, state.bound_us - self.gap_us)
         return sum(segment.rows for segment in segments)
 
-    def _read(self, segments: Sequence[Segment], reading: _Reading, io: StateIO) -> DataFrame:
-        """Return the spans of segments, those of parted sessions with their ``_part``."""
-        old = [segment for segment in segments if segment.name not in reading.fresh]
-        if reading.verdicts is None or not old:
-            return io.read(segments)
-        parted = self._following.parted(io.read(old), reading.verdicts, io)
-        new = [segment for segment in segments if segment.name in reading.fresh]
-        return io.read(new).unionByName(parted) if new else parted
+    def _open(self, segments: Sequence[Segment], bound_us: int | None) -> tuple[Segment, ...]:
+        """The segments that, by their bounds, hold spans of sessions that are open at a bound."""
+        return tuple(segments if bound_us is None else reaching(segments, bound_us - self.gap_us))
+
+    def _read_open(
+        self, segments: Sequence[Segment], bound_us: int | None, io: StateIO
+    ) -> DataFrame:
+        """Return the spans of sessions that are open at a bound."""
+        spans = io.read(segments)
+        return spans if bound_us is None else open_from(spans, bound_us - self.gap_us)
 
     def _due(self, closing: Closing, due_us: int) -> list[Segment]:
         """The segments that, by their bounds, hold spans that became due since the last step."""
         segments = closing.tables.windows
         if closing.before_us is not None:
-            segments = _reaching(segments, closing.before_us - self.gap_us)
+            segments = reaching(segments, closing.before_us - self.gap_us)
         return [segment for segment in segments if segment.first_us < due_us]
-
-    def _settle(
-        self, epoch: int, due: _DueSpans, may_touch: Sequence[Segment], io: StateIO
-    ) -> _Settled:
-        """Chain due spans with those that may touch them, and write the resulting spans.
-
-        These have the bounds of whole sessions: sessions that reach ``due_us`` are still open, the
-        others have ended.
-        """
-        io.tasks.set_for([*due.segments, *may_touch])
-        near, seen = None, None
-        if may_touch:
-            touching = self._read(may_touch, due.reading, io)
-            live = _from(touching, due.due_us).select(*self.shape.by, FIRST, LAST)
-            watched, seen = observed(live, {"next": f"min({LAST})"})
-            near_us = by_reference(due.due_us + self.gap_us, FIRST)
-            near = watched.where(f"{FIRST} < {near_us}")
-        goes_on = f"NOT ({_ends_before(LAST, due.due_us)})"
-        chained, numbers = observed(
-            self.shape.chained(due.spans, near),
-            {
-                "open": f"count_if({goes_on})",
-                "first": f"min(IF({goes_on}, {LAST}, NULL))",
-                "last": f"max(IF({goes_on}, {LAST}, NULL))",
-                "ended": f"sum(IF({goes_on}, 0, {SESSIONS}))",
-                "ended_rows": f"sum(IF({goes_on}, 0, {ROWS}))",
-            },
-        )
-        name, files = io.write(epoch, "sessions", chained.select(*self.state_schema.names))
-        found = numbers()
-        segment = Segment(
-            name=name,
-            files=files,
-            # If no session is still open, the bounds say that all have ended.
-            first_us=found["first"] if found["open"] else due.due_us - 1,
-            last_us=found["last"] if found["open"] else due.due_us - 1,
-            rows=found["open"],
-        )
-        return _Settled(
-            segment=segment,
-            ended=found["ended"] or 0,
-            ended_rows=found["ended_rows"] or 0,
-            next_us=seen()["next"] if seen else None,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _DueSpans:
-    """The spans of segments with a ``_last`` before ``due_us``."""
-
-    spans: DataFrame
-    segments: Sequence[Segment]
-    due_us: int
-    reading: _Reading
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Reading:
-    """How segments are read in a step.
-
-    Attributes:
-        fresh: the names of those that its batch has written.
-        verdicts: says which sessions of the others have parted; None: none has.
-    """
-
-    fresh: Sequence[str]
-    verdicts: Segment | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Settled:
-    """Due spans after chaining.
-
-    Attributes:
-        segment: the segment written; its bounds and row count are those of sessions still open.
-        ended: how many sessions have ended; ``ended_rows`` is their number of rows.
-        next_us: the least ``_last`` of all spans that were not due, None if there are none.
-    """
-
-    segment: Segment
-    ended: int
-    ended_rows: int
-    next_us: int | None
-
-    def tightened(self, segments: Sequence[Segment]) -> tuple[Segment, ...]:
-        """Return segments with bounds that exclude spans already handled."""
-        if self.next_us is None:
-            return tuple(segments)
-        return tuple(replace(s, first_us=max(s.first_us, self.next_us)) for s in segments)
-
-
-def _reaching(segments: Sequence[Segment], time_us: int) -> tuple[Segment, ...]:
-    return tuple(segment for segment in segments if segment.last_us >= time_us)
-
-
-def _before(spans: DataFrame, us: int) -> DataFrame:
-    """Spans whose last row is before a time."""
-    return spans.where(_ends_before(LAST, us))
-
-
-def _from(spans: DataFrame, us: int) -> DataFrame:
-    """Spans whose last row is not before a time."""
-    return spans.where(f"NOT ({_ends_before(LAST, us)})")
-
-
-def _ends_before(last: str, us: int) -> str:
-    return f"{last} < {by_reference(us, last)}"

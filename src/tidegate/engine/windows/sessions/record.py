@@ -1,23 +1,24 @@
 """Sessions with lateness exact to the record: which rows are late, and which sessions part.
 
-Where a row is behind, the rows of its key are followed in order of arrival, together with the
-sessions of the key that were open before the batch:
+A row joins the sessions of its key that are within the gap and have not ended by the watermark at
+its place. So sessions of a key can be *parted*: within the gap of each other, and yet two.
 
     gap 10, lag and lateness 0     W before the row    sessions of the key after it
     a row of the key at 30                        -    [30]
     a row of another key at 45                   30    [30]
-    a row of the key at 38                       45    [30] has ended, [38]: parted
-    a row of the key at 31                       45    [31 38]: it joins a session that is open
+    a row of the key at 38                       45    [30], which has ended; [38]
+    a row of the key at 31                       45    [30]; [31 38]: it joins one that is open
     a row of the key at 20                       45    late: [20] would have ended
 
-A row that finds no open session within the gap, and whose own would have ended, is late. A session
-that has ended before a row of its key comes is *parted*: that row does not join it, though it may
-be within the gap. Its rows have a ``_part``, which tells them from other sessions of their key at
-the same time; it ends with this batch, so no part outlives it. All others are as if every row of
-the batch had come at once.
+Each shard has a watermark of its own, so what has ended for a row of one may still be open for a
+row of another, and a row for which both are open makes one of two.
 
-Rows between two that are behind cannot part or be late. So they are followed as spans, not one by
-one, and a key is followed only if it has a row that is behind.
+Without rows that came *behind*, sessions follow from the times of rows alone. So a row that is
+behind is a span by itself, with the bound that it was judged by (``_after``), and spans have a
+place in the order of arrival (``_came``). A key with such spans is *followed*: its spans are taken
+one after the other, and sessions become what they became row by row. That is done when rows come,
+to find those that are late, and when sessions are due. Once the bound of all shards has passed
+``_after``, sessions that have parted are closed, and the span is one like any other.
 """
 
 from __future__ import annotations
@@ -27,170 +28,214 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 
-from tidegate.engine.rows.prepare import Fate, clock_sql, fate_case, judged_sql
+from tidegate.engine.rows.prepare import Fate, fate_case, judged_sql
 from tidegate.engine.rows.rejoin import Marks, memory, rejoined
-from tidegate.engine.windows.sessions.spans import FIRST, LAST, buckets
-from tidegate.plan.columns import BEHIND, FATE, IS_LATE, PART, PLACE, TIME
-from tidegate.spark.statements import ROW_NUMBER, over_all
+from tidegate.engine.windows.sessions.spans import ENDS, NUMBER, OPENS, SessionShape, buckets
+from tidegate.plan.columns import AFTER, BEHIND, FATE, IS_LATE, PLACE, SEQUENCE, TIME
+from tidegate.spark.statements import ROW_NUMBER, by_reference, over, over_all
 from tidegate.state.manifest import Segment
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pyspark.sql import DataFrame
 
     from tidegate.engine.state_io import StateIO
     from tidegate.engine.windows.operator import Arrival
     from tidegate.plan.physical import PhysicalPlan
 
-# Of a key: its parted sessions, each with its times and the place of the row that found it ended;
-# the places of its late rows.
-PARTED, LATE_PLACES = "_parted", "_late"
+# Of a key: the places of its rows that are behind, in order, and of those that are late.
+BEHIND_PLACES, LATE_PLACES = "_behind_places", "_late_places"
+# Spans that are followed as one: they are of one run (those between two that are behind) and of one
+# bucket, so they are of one session.
+_RUN, _BUCKET = "_run", "_bucket"
 
-_SESSION = "STRUCT<f: BIGINT, l: BIGINT>"
-_PARTED_SESSION = "STRUCT<f: BIGINT, l: BIGINT, c: BIGINT>"
+_SESSION = "STRUCT<f: BIGINT, l: BIGINT, of: ARRAY<STRUCT<r: BIGINT, k: BIGINT>>>"
+_NOTHING = (
+    f"named_struct('sessions', CAST(array() AS ARRAY<{_SESSION}>), "
+    "'late', CAST(array() AS ARRAY<BIGINT>))"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Followed:
-    """Follows the rows of keys.
+    """Follows the spans of keys.
 
     Attributes:
         plan: the plan.
         gap_us: the gap of sessions.
-        keys: the columns of the keys.
+        shape: what a span is.
         schema: the columns of the state.
     """
 
     plan: PhysicalPlan
     gap_us: int
-    keys: Sequence[str]
+    shape: SessionShape
     schema: StructType
 
-    def verdicts(self, arrival: Arrival, spans: DataFrame | None, io: StateIO) -> Segment:
-        """Follow the rows of a batch; write, for each key where it matters, what became of them.
+    def verdicts(
+        self, arrival: Arrival, open_spans: DataFrame | None, bound_us: int | None, io: StateIO
+    ) -> Segment:
+        """Follow the keys of a batch that have rows behind; write which of these rows are late.
 
         Args:
             arrival: rows, those behind marked.
-            spans: the spans of sessions that were open before the batch; None: there are none.
+            open_spans: the spans of sessions that were open before the batch; None: there are none.
+            bound_us: the bound before the batch.
             io: the state.
         """
         io.tasks.set()
         fate = fate_case(self.plan, arrival.start, late=None)
-        rows = arrival.rows
-        judged = judged_sql(rows.columns, self.plan, arrival.start, fate)
-        names = ", ".join([*self.keys, BEHIND])
+        judged = judged_sql(arrival.rows.columns, self.plan, arrival.start, fate)
         good = (
-            f"SELECT {names}, {TIME} AS t, {PLACE} AS i FROM "
-            f"(SELECT *, {ROW_NUMBER} AS {PLACE} FROM ({judged})) "
+            f"SELECT {self._keys}{BEHIND} AS a, {TIME} AS f, {TIME} AS l, "
+            f"{by_reference(arrival.start.epoch, TIME)} AS b, {PLACE} AS i "
+            f"FROM (SELECT *, {ROW_NUMBER} AS {PLACE} FROM ({judged})) "
             f"WHERE {FATE} = {Fate.ACCUMULATED.value}"
         )
-        # A column of the rows, because Spark warns of a window function without a partition.
-        by = [*self.keys, "i & 0L"]
-        of_key = f"max({BEHIND}) OVER (PARTITION BY {', '.join(by)})"
-        run = f"count({BEHIND}) OVER (PARTITION BY {', '.join(by)} ORDER BY i)"
-        touched = (
-            f"SELECT * FROM (SELECT *, {of_key} AS _touched, {run} AS _run FROM ({good})) "
-            "WHERE _touched IS NOT NULL"
-        )
-        bucket = buckets(self.gap_us).pane_sql("t")
-        pieces = ", ".join([*self.keys, "_run", BEHIND, "_bucket"])
-        elements = (
-            f"SELECT {_list(self.keys)}min(i) AS i, min(t) AS f, max(t) AS l, {BEHIND} AS b FROM "
-            f"(SELECT *, IF({BEHIND} IS NULL, {bucket}, NULL) AS _bucket FROM ({touched})) "
-            f"GROUP BY {pieces}"
-        )
-        frames = {"frame": rows}
-        if spans is not None:
-            frames["spans"] = spans
-            before = f"SELECT {_list(self.keys)}-1L, {FIRST}, {LAST}, CAST(NULL AS BIGINT) FROM"
-            elements = f"{elements} UNION ALL {before} {{spans}}"
-        group = f" GROUP BY {', '.join(self.keys)}" if self.keys else ""
-        followed = (
-            f"SELECT {_list(self.keys)}aggregate(sort_array(collect_list(struct(i, f, l, b))), "
-            f"{_NOTHING}, {self._follow()}) AS _end, count(b) AS _behind_rows FROM ({elements})"
-            f"{group}"
-        )
+        behind = f"SELECT DISTINCT {self._of_keys}1 AS _of FROM ({good}) WHERE a IS NOT NULL"
+        spans = self._semi_join(good, behind)
+        frames = {"frame": arrival.rows}
+        if open_spans is not None:
+            frames["spans"] = open_spans
+            known = self._spans("{spans}", bound_us)
+            spans = f"{spans} UNION ALL {self._semi_join(known, behind)}"
+        followed = self._followed(spans)
         told = (
-            f"SELECT {_list(self.keys)}_end.done AS {PARTED}, _end.late AS {LATE_PLACES} "
-            f"FROM ({followed}) WHERE _behind_rows > 0"
+            f"SELECT {self._keys}_behind AS {BEHIND_PLACES}, _end.late AS {LATE_PLACES} "
+            f"FROM ({followed})"
         )
         name, files = io.write(arrival.start.epoch, "verdicts", over_all(frames, told))
         return Segment(name=name, first_us=0, last_us=0, rows=0, files=files)
 
+    def marked(self, rows: DataFrame, verdicts: Segment, io: StateIO) -> DataFrame:
+        """Return the rows of a batch with ``_is_late`` and ``_sequence``, in their order."""
+        fields = [StructField(name, self.schema[name].dataType) for name in self.shape.keys]
+        places = ArrayType(LongType())
+        fields += [StructField(name, places) for name in (BEHIND_PLACES, LATE_PLACES)]
+        found = io.store.read_segments([verdicts], StructType(fields))
+        found = found.withColumnsRenamed({name: f"_of{name}" for name in self.shape.keys})
+        others = [f"rows.{name}" for name in rows.columns]
+        before = f"size(filter({BEHIND_PLACES}, place -> place <= rows.{PLACE}))"
+        sequence = f"2L * {before} - IF(rows.{BEHIND} IS NULL, 0L, 1L)"
+        told = [
+            f"IF({BEHIND_PLACES} IS NULL, 0L, {sequence}) AS {SEQUENCE}",
+            f"coalesce(array_contains({LATE_PLACES}, rows.{PLACE}), false) AS {IS_LATE}",
+        ]
+        numbered = rows.selectExpr("*", f"{ROW_NUMBER} AS {PLACE}")
+        # Their keys may be large.
+        marks = Marks(frame=found, same=self._same("rows"), size=memory(0, verdicts.bytes))
+        return rejoined(numbered, PLACE, marks, [*others, *told])
+
+    def keys_behind(self, spans: DataFrame, bound_us: int | None) -> DataFrame:
+        """Return the keys of spans that came behind, with a prefix: sessions may have parted."""
+        behind = f"{AFTER} IS NOT NULL"
+        if bound_us is not None:
+            behind = f"{AFTER} > {by_reference(bound_us, AFTER)}"
+        return over(spans, f"SELECT DISTINCT {self._of_keys}1 AS _of FROM {{frame}} WHERE {behind}")
+
+    def with_keys(self, spans: DataFrame, keys: DataFrame, how: str) -> DataFrame:
+        """Return the spans that have one of the keys (``SEMI``), or none of them (``ANTI``)."""
+        return over_all(
+            {"spans": spans, "found": keys},
+            f"SELECT spans.* FROM {{spans}} AS spans "
+            f"LEFT {how} JOIN {{found}} AS found ON {self._same('spans')}",
+        )
+
+    def sessions(self, spans: DataFrame, bound_us: int | None) -> DataFrame:
+        """Return spans with ``_number``, ``_opens`` and ``_ends``: they are all of their keys.
+
+        Args:
+            spans: spans of the state that are not of closed sessions.
+            bound_us: the bound by which sessions were closed so far.
+        """
+        placed = self._placed(self._spans("{spans}", bound_us, more="*, "))
+        followed = self._followed(self._spans("{spans}", bound_us))
+        numbered = (
+            f"SELECT {self._keys}posexplode(_end.sessions) AS ({NUMBER}, s) FROM ({followed})"
+        )
+        pieces = (
+            f"SELECT {self._of_keys}{NUMBER}, s.f AS {OPENS}, s.l AS {ENDS}, "
+            f"explode(s.of) AS _piece FROM ({numbered})"
+        )
+        columns = ", ".join(f"spans.{name}" for name in self.schema.names)
+        return over_all(
+            {"spans": spans},
+            f"SELECT {columns}, {NUMBER}, {OPENS}, {ENDS} FROM ({placed}) AS spans "
+            f"JOIN ({pieces}) AS found ON {self._same('spans')} "
+            f"AND {_RUN} = _piece.r AND {_BUCKET} = _piece.k",
+        )
+
+    def _spans(self, spans: str, bound_us: int | None, more: str = "") -> str:
+        """The statement of spans of the state as they are followed.
+
+        Columns: the keys, and BIGINTs: ``a``, the bound by which a span was behind; ``f`` and
+        ``l``, its times; ``b`` and ``i``, its epoch and its place in that.
+        """
+        behind = AFTER
+        if bound_us is not None:
+            behind = f"IF({AFTER} > {by_reference(bound_us, AFTER)}, {AFTER}, NULL)"
+        came = self.shape.came
+        columns = f"{behind} AS a, {came['f']} AS f, {came['l']} AS l"
+        order = f"{came['b']} AS b, {came['i']} AS i"
+        return f"SELECT {more or self._keys}{columns}, {order} FROM {spans}"
+
+    def _placed(self, spans: str) -> str:
+        """The statement of spans with their run and their bucket."""
+        # A column of the spans, because Spark warns of a window function without a partition.
+        by = ", ".join([*self.shape.keys, "b & 0L"])
+        order = f"PARTITION BY {by} ORDER BY b, i"
+        # A span that is behind has a run of its own, and those after it have another.
+        run = f"2L * count(a) OVER ({order} ROWS UNBOUNDED PRECEDING) - IF(a IS NULL, 0L, 1L)"
+        bucket = buckets(self.gap_us).pane_sql("f")
+        return f"SELECT *, {run} AS {_RUN}, {bucket} AS {_BUCKET} FROM ({spans})"
+
+    def _followed(self, spans: str) -> str:
+        """The statement of keys with ``_end``, what became of their spans."""
+        named = ", ".join([*self.shape.keys, _RUN, _BUCKET])
+        pieces = (
+            f"SELECT {named}, min(f) AS f, max(l) AS l, max(a) AS a, min(i) AS i "
+            f"FROM ({self._placed(spans)}) GROUP BY {named}"
+        )
+        group = f" GROUP BY {', '.join(self.shape.keys)}" if self.shape.keys else ""
+        piece = f"struct({_RUN} AS r, {_BUCKET} AS k, f, l, a, i)"
+        return (
+            f"SELECT {self._keys}aggregate(sort_array(collect_list({piece})), {_NOTHING}, "
+            f"{self._follow()}) AS _end, sort_array(collect_list(IF(a IS NULL, NULL, i))) AS "
+            f"_behind FROM ({pieces}){group}"
+        )
+
     def _follow(self) -> str:
-        """One step of following: ``acc`` is what is known of a key, ``x`` its next rows."""
+        """One step of following: ``acc`` is what is known of a key, ``x`` its next spans."""
         gap = f"{self.gap_us}L"
-        opened = f"filter(acc.live, s -> x.b IS NULL OR s.l + {gap} >= x.b)"
-        ended = f"filter(acc.live, s -> x.b IS NOT NULL AND s.l + {gap} < x.b)"
-        touches = f"x.f <= s.l + {gap} AND x.l >= s.f - {gap}"
-        late = f"(x.b IS NOT NULL AND x.l + {gap} < x.b AND NOT exists({opened}, s -> {touches}))"
-        joined = f"filter({opened}, s -> {touches})"
-        others = f"filter({opened}, s -> NOT ({touches}))"
+        joins = (
+            f"(x.f <= s.l + {gap} AND x.l >= s.f - {gap} AND (x.a IS NULL OR s.l + {gap} >= x.a))"
+        )
+        late = f"(x.a IS NOT NULL AND x.l + {gap} < x.a AND NOT exists(acc.sessions, s -> {joins}))"
+        joined = f"filter(acc.sessions, s -> {joins})"
+        others = f"filter(acc.sessions, s -> NOT {joins})"
         first = f"least(x.f, array_min(transform({joined}, s -> s.f)))"
         last = f"greatest(x.l, array_max(transform({joined}, s -> s.l)))"
-        live = f"array_append({others}, named_struct('f', {first}, 'l', {last}))"
-        done = f"transform({ended}, s -> named_struct('f', s.f, 'l', s.l, 'c', x.i))"
+        piece = "named_struct('r', x.r, 'k', x.k)"
+        of = f"array_append(flatten(transform({joined}, s -> s.of)), {piece})"
+        session = f"named_struct('f', {first}, 'l', {last}, 'of', {of})"
         return (
-            f"(acc, x) -> named_struct('live', IF({late}, {opened}, {live}), "
-            f"'done', concat(acc.done, {done}), "
+            f"(acc, x) -> named_struct('sessions', IF({late}, acc.sessions, "
+            f"array_append({others}, {session})), "
             f"'late', IF({late}, array_append(acc.late, x.i), acc.late))"
         )
 
-    def read(self, verdicts: Segment, io: StateIO) -> DataFrame:
-        """Return what ``verdicts`` wrote, the keys with a prefix."""
-        fields = [StructField(name, self.schema[name].dataType) for name in self.keys]
-        session = StructType([StructField(name, LongType()) for name in "flc"])
-        fields += [
-            StructField(PARTED, ArrayType(session)),
-            StructField(LATE_PLACES, ArrayType(LongType())),
-        ]
-        found = io.store.read_segments([verdicts], StructType(fields))
-        return found.withColumnsRenamed({name: f"_of{name}" for name in self.keys})
-
-    def marked(self, arrival: Arrival, verdicts: Segment, io: StateIO) -> DataFrame:
-        """Return the rows of a batch with ``_is_late`` and ``_part``, in their order."""
-        rows = arrival.rows
-        others = [f"rows.{name}" for name in rows.columns]
-        time = f"rows.{TIME}"
-        if self.plan.watermark.falls_back:
-            time = f"coalesce({time}, {clock_sql(arrival.start)})"
-        part = _part(f"d.f <= {time} AND {time} <= d.l AND d.c > rows.{PLACE}")
-        is_late = f"coalesce(array_contains({LATE_PLACES}, rows.{PLACE}), false) AS {IS_LATE}"
-        numbered = rows.selectExpr("*", f"{ROW_NUMBER} AS {PLACE}")
-        marks = self._marks(verdicts, io)
-        return rejoined(numbered, PLACE, marks, [*others, f"{part} AS {PART}", is_late])
-
-    def parted(self, spans: DataFrame, verdicts: Segment, io: StateIO) -> DataFrame:
-        """Return spans from before the batch, those of parted sessions with their ``_part``."""
-        part = _part(f"d.f <= rows.{FIRST} AND rows.{LAST} <= d.l")
-        columns = (f"rows.{name}" for name in spans.columns if name != PART)
-        marks = self._marks(verdicts, io)
-        return over_all(
-            {"rows": spans, "marks": marks.frame},
-            f"SELECT {marks.hint} {', '.join(columns)}, {part} AS {PART} "
-            f"FROM {{rows}} AS rows LEFT JOIN {{marks}} AS marks ON {marks.same}",
+    def _semi_join(self, spans: str, keys: str) -> str:
+        return (
+            f"SELECT spans.* FROM ({spans}) AS spans "
+            f"LEFT SEMI JOIN ({keys}) AS found ON {self._same('spans')}"
         )
 
-    def _marks(self, verdicts: Segment, io: StateIO) -> Marks:
-        # Their keys may be large.
-        size = memory(0, verdicts.bytes)
-        return Marks(frame=self.read(verdicts, io), same=self._same("rows"), size=size)
+    @property
+    def _keys(self) -> str:
+        return "".join(f"{name}, " for name in self.shape.keys)
 
-    def _same(self, rows: str) -> str:
-        return " AND ".join(f"{rows}.{name} <=> _of{name}" for name in self.keys) or "true"
+    @property
+    def _of_keys(self) -> str:
+        return "".join(f"{name} AS _of{name}, " for name in self.shape.keys)
 
-
-_NOTHING = (
-    f"named_struct('live', CAST(array() AS ARRAY<{_SESSION}>), "
-    f"'done', CAST(array() AS ARRAY<{_PARTED_SESSION}>), 'late', CAST(array() AS ARRAY<BIGINT>))"
-)
-
-
-def _part(is_in: str) -> str:
-    """The part of rows that came before their session ended: of several, the first to end."""
-    return f"array_min(transform(filter({PARTED}, d -> {is_in}), d -> d.c))"
-
-
-def _list(names: Sequence[str]) -> str:
-    return "".join(f"{name}, " for name in names)
+    def _same(self, spans: str) -> str:
+        return " AND ".join(f"{spans}.{name} <=> _of{name}" for name in self.shape.keys) or "true"

@@ -15,11 +15,24 @@ from tidegate.engine.rows.ingest import StateRow
 from tidegate.engine.rows.prepare import classify_sql, fate_case, judged_sql
 from tidegate.engine.windows.panes.grid import PaneGrid
 from tidegate.engine.windows.state_rows import KEPT, group_numbers, row_numbers, whole_groups
-from tidegate.plan.columns import END, FATE, IS_LATE, ORDER, PANE, PART, ROWS, START, TIME
-from tidegate.spark.statements import over
+from tidegate.plan.columns import (
+    AFTER,
+    CAME,
+    END,
+    FATE,
+    IS_LATE,
+    ORDER,
+    PANE,
+    ROWS,
+    SEQUENCE,
+    START,
+    TIME,
+)
+from tidegate.spark.statements import by_reference, over
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
     from tidegate.engine.rows.prepare import BatchStart
     from tidegate.plan.physical import PhysicalPlan
@@ -33,18 +46,24 @@ LAST_TIME = "_last_t"
 # number of sessions that a chained row counts as.
 DUE, STARTS, SESSION, NEAR_FIRST, NEAR_LAST = "_due", "_starts", "_session", "_from", "_to"
 SESSIONS = "_sessions"
+# Of a followed span (``record.py``): the number of its session within the key, and the times of
+# that session.
+NUMBER, OPENS, ENDS = "_number", "_opens", "_ends"
 
 
 class SessionShape(StateRow, Protocol):
     """What a span is."""
 
     @property
-    def by(self) -> list[str]:
-        """The columns that separate sessions: keys, and ``_part`` where there are parts."""
-
-    @property
     def keys(self) -> list[str]:
         """The columns that separate sessions at the same time."""
+
+    @property
+    def came(self) -> Mapping[str, str]:
+        """When a span came, with lateness exact to the record, as BIGINTs.
+
+        ``b`` and ``i`` order spans by arrival, ``f`` and ``l`` are the times of its own rows.
+        """
 
     def place(self, rows: DataFrame, plan: PhysicalPlan, start: BatchStart) -> DataFrame:
         """Return a batch's spans with ``_class``, ``_last_t`` and ``row_numbers``."""
@@ -58,6 +77,12 @@ class SessionShape(StateRow, Protocol):
                 returned. All reach that time and begin less than the gap after it, so those of a
                 key are one session, and a due span that touches them gets their ``_last``.
         """
+
+    def ended(self, spans: DataFrame) -> DataFrame:
+        """Return the spans of sessions that have ended as ``chained`` does, from followed ones."""
+
+    def waiting(self, spans: DataFrame) -> DataFrame:
+        """The same of sessions that are still open: as they are, but reaching their ends."""
 
     def merge(self, spans: DataFrame) -> DataFrame:
         """Return equivalent spans, merged if possible."""
@@ -82,10 +107,6 @@ class SpanPartials:
     def keys(self) -> list[str]:
         return [key.name for key in self.aggregation.keys]
 
-    @property
-    def by(self) -> list[str]:
-        return [*self.keys, *([PART] if self.by_record else [])]
-
     def place(self, rows: DataFrame, plan: PhysicalPlan, start: BatchStart) -> DataFrame:
         updates = {column.name: column.update for column in self.aggregation.partial_columns}
         updates |= {
@@ -95,32 +116,66 @@ class SpanPartials:
         }
         judged = _judged_sql(rows.columns, plan, start)
         classified = classify_sql(judged, plan, buckets(self.gap_us), start, self.aggregation)
-        group = _list(FATE, PANE, *(self.by if start.has_parts else self.keys))
-        if self.by_record and not start.has_parts:
-            updates[PART] = "CAST(NULL AS BIGINT)"
+        by = [FATE, PANE, *self.keys]
+        if self.by_record:
+            sequence = SEQUENCE if start.is_followed else "0L"
+            epoch = by_reference(start.epoch, f"max({TIME})")
+            updates[CAME] = f"named_struct('b', {epoch}, 'i', {sequence}, 'l', max({TIME}))"
+        if start.is_followed:
+            by += [AFTER, SEQUENCE]
+        elif self.by_record:
+            updates[AFTER] = "CAST(NULL AS BIGINT)"
+        group = _list(*by)
         return over(rows, f"SELECT {group}, {_named(updates)} FROM ({classified}) GROUP BY {group}")
 
     def kept(self, placed: DataFrame) -> DataFrame:
-        columns = (*self.by, FIRST, f"{LAST_TIME} AS {LAST}", ROWS, *self._columns)
+        came = [AFTER, CAME] if self.by_record else []
+        columns = (*self.keys, *came, FIRST, f"{LAST_TIME} AS {LAST}", ROWS, *self._columns)
         return placed.where(KEPT).selectExpr(*columns)
 
+    @property
+    def came(self) -> Mapping[str, str]:
+        return {"f": FIRST, **{name: f"{CAME}.{name}" for name in "lbi"}}
+
     def chained(self, due: DataFrame, near: DataFrame | None) -> DataFrame:
-        merges = {column.name: column.merge for column in self.aggregation.partial_columns}
-        merges |= {FIRST: f"min({FIRST})", LAST: f"max({LAST})", ROWS: f"sum({ROWS})"}
+        merges = {**self._merges, FIRST: f"min({FIRST})", LAST: f"max({LAST})"}
         merges |= {NEAR_FIRST: f"min({NEAR_FIRST})", NEAR_LAST: f"max({NEAR_LAST})"}
-        group = _list(*self.by, SESSION)
+        group = _list(*self.keys, SESSION)
         sessions = (
-            f"SELECT {group}, {_named(merges)} FROM ({_numbered(self.by, self.gap_us)}) "
+            f"SELECT {group}, {_named(merges)} FROM ({_numbered(self.keys, self.gap_us)}) "
             f"WHERE {DUE} GROUP BY {group}"
         )
-        # Merging may widen a type (a sum of decimals); in the state a column keeps its first type.
-        columns = {f.name: f"CAST({f.name} AS {f.dataType.simpleString()})" for f in due.schema}
-        columns[LAST] = _reaching(LAST, self.gap_us)
+        columns = {**_cast(due.schema), LAST: _reaching(LAST, self.gap_us)}
         statement = f"SELECT {_named(columns)}, 1 AS {SESSIONS} FROM ({sessions})"
         return over(_together(due, near), statement)
 
+    def ended(self, spans: DataFrame) -> DataFrame:
+        group = _list(*self.keys, NUMBER)
+        merges = {**self._merges, FIRST: f"min({OPENS})", LAST: f"max({ENDS})"}
+        merged = f"SELECT {group}, {_named(merges)} FROM {{frame}} GROUP BY {group}"
+        columns = {name: cast for name, cast in _cast(spans.schema).items() if name in _own(spans)}
+        return over(spans, f"SELECT {_named(columns)}, 1 AS {SESSIONS} FROM ({merged})")
+
+    def waiting(self, spans: DataFrame) -> DataFrame:
+        columns = {name: name for name in _own(spans)}
+        return over(
+            spans,
+            f"SELECT {_named({**columns, LAST: ENDS})}, 0 AS {SESSIONS} FROM {{frame}}",
+        )
+
     def merge(self, spans: DataFrame) -> DataFrame:
         return self.chained(spans, None).drop(SESSIONS)
+
+    @property
+    def _merges(self) -> dict[str, str]:
+        """The merge of every column but the times of a span."""
+        merges = {column.name: column.merge for column in self.aggregation.partial_columns}
+        if self.by_record:
+            # They are of one session however they came, so from now on that does not matter.
+            order = f"'b', min({CAME}.b), 'i', min({CAME}.i)"
+            merges |= {AFTER: "CAST(NULL AS BIGINT)"}
+            merges |= {CAME: f"named_struct({order}, 'l', max({CAME}.l))"}
+        return merges | {ROWS: f"sum({ROWS})"}
 
     def groups(self, sessions: DataFrame) -> DataFrame:
         return sessions.selectExpr(*_shown(self.gap_us), *self.keys, *self._columns)
@@ -146,32 +201,44 @@ class SpanRows:
     def keys(self) -> list[str]:
         return [key.name for key in self.aggregation.keys]
 
-    @property
-    def by(self) -> list[str]:
-        return [*self.keys, *([PART] if self.by_record else [])]
-
     def place(self, rows: DataFrame, plan: PhysicalPlan, start: BatchStart) -> DataFrame:
         judged = _judged_sql(rows.columns, plan, start)
         classified = classify_sql(judged, plan, buckets(self.gap_us), start, self.aggregation)
         numbers = {LAST_TIME: TIME, **row_numbers(plan)}
-        if self.by_record and not start.has_parts:
-            numbers[PART] = "CAST(NULL AS BIGINT)"
+        if self.by_record and not start.is_followed:
+            numbers[AFTER] = "CAST(NULL AS BIGINT)"
         return over(rows, f"SELECT *, {_named(numbers)} FROM ({classified})")
 
     def kept(self, placed: DataFrame) -> DataFrame:
         arguments = (argument.name for argument in self.aggregation.arguments)
         spans = (f"{TIME} AS {FIRST}", f"{TIME} AS {LAST}")
-        return placed.where(KEPT).selectExpr(*self.by, *spans, ORDER, *arguments)
+        after = [AFTER] if self.by_record else []
+        return placed.where(KEPT).selectExpr(*self.keys, *after, *spans, ORDER, *arguments)
+
+    @property
+    def came(self) -> Mapping[str, str]:
+        return {"f": f"{ORDER}.t", "l": f"{ORDER}.t", "b": f"{ORDER}.b", "i": f"{ORDER}.i"}
 
     def chained(self, due: DataFrame, near: DataFrame | None) -> DataFrame:
-        session = f"OVER (PARTITION BY {_list(*self.by, SESSION)})"
+        session = f"OVER (PARTITION BY {_list(*self.keys, SESSION)})"
         last = f"max({LAST}) {session}"
         columns = {name: name for name in due.columns}
         columns |= {FIRST: f"min({FIRST}) {session}", LAST: _reaching(last, self.gap_us)}
         columns |= {ROWS: "1L", SESSIONS: f"IF({STARTS}, 1, 0)"}
-        spans = _numbered(self.by, self.gap_us)
+        spans = _numbered(self.keys, self.gap_us)
         statement = f"SELECT {_named(columns)} FROM ({spans}) WHERE {DUE}"
         return over(_together(due, near), statement)
+
+    def ended(self, spans: DataFrame) -> DataFrame:
+        by = _list(*self.keys, NUMBER)
+        columns = {name: name for name in _own(spans)} | {FIRST: OPENS, LAST: ENDS, ROWS: "1L"}
+        nth = f"row_number() OVER (PARTITION BY {by} ORDER BY {ORDER})"
+        columns |= {SESSIONS: f"IF({nth} = 1, 1, 0)"}
+        return over(spans, f"SELECT {_named(columns)} FROM {{frame}}")
+
+    def waiting(self, spans: DataFrame) -> DataFrame:
+        columns = {name: name for name in _own(spans)} | {LAST: ENDS, ROWS: "1L", SESSIONS: "0"}
+        return over(spans, f"SELECT {_named(columns)} FROM {{frame}}")
 
     def merge(self, spans: DataFrame) -> DataFrame:
         return spans
@@ -195,8 +262,21 @@ def buckets(gap_us: int) -> PaneGrid:
 
 def _judged_sql(columns: list[str], plan: PhysicalPlan, start: BatchStart) -> str:
     """Rows with their fate; lateness depends on the whole session, unless it is marked already."""
-    late = IS_LATE if start.has_parts else None
+    late = IS_LATE if start.is_followed else None
     return judged_sql(columns, plan, start, fate_case(plan, start, late=late))
+
+
+def _cast(schema: StructType) -> dict[str, str]:
+    """Columns with the types that they have.
+
+    Merging may widen one (a sum of decimals); in the state a column keeps its first type.
+    """
+    return {f.name: f"CAST({f.name} AS {f.dataType.simpleString()})" for f in schema}
+
+
+def _own(followed: DataFrame) -> list[str]:
+    """The columns of followed spans that the state has."""
+    return [name for name in followed.columns if name not in (NUMBER, OPENS, ENDS)]
 
 
 def _together(due: DataFrame, near: DataFrame | None) -> DataFrame:

@@ -81,6 +81,9 @@ class SlidingOperator:
             return Closed(tables=left)
         first_us, last_us = self.reach.span(*due.bounds)
         needed = [s for s in segments if s.first_us <= last_us and s.last_us >= first_us]
+        ends_from_us = due.bounds[0] + self.reach.lookahead_us
+        if any(segment.came_behind(ends_from_us) for segment in needed):
+            due = replace(due, some_came_after=True)
         io.tasks.set_for(needed)
         counter = WindowCounter()
         groups = self.shape.windows(needed, due, io, counter.watch)
@@ -90,7 +93,9 @@ class SlidingOperator:
         kept = self.shape.kept(self._place(rows, start))
         return self.shape.windows_of(kept, Due(condition=STARTS), lambda windows: windows)
 
-    def merge(self, segments: DataFrame, bound_us: int | None) -> DataFrame:
+    def merge(
+        self, segments: DataFrame, bound_us: int | None, *, some_behind: bool = False
+    ) -> DataFrame:
         if bound_us is not None:
             segments = segments.where(f"{TIME} >= {self._needed_from(bound_us)}L")
         return self.shape.merge(segments)
@@ -203,7 +208,6 @@ class SlidingOperator:
             condition=" AND ".join(conditions),
             first_us=first_us,
             last_us=last_us,
-            some_came_after=closing.some_behind,
         )
 
     def _opens_from(self, bound_us: int) -> int:

@@ -1,0 +1,174 @@
+"""How due spans become sessions: chained by their times, or followed where sessions have parted.
+
+What is due is written again, with the times of whole sessions: those that have ended are read from
+there for the results, and those that are still open stay in the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tidegate.engine.windows.sessions.record import Followed
+from tidegate.engine.windows.sessions.spans import ENDS, FIRST, LAST, SESSIONS, SessionShape
+from tidegate.plan.columns import ROWS
+from tidegate.spark.observe import observed
+from tidegate.spark.statements import by_reference
+from tidegate.state.manifest import Segment
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from tidegate.engine.state_io import StateIO
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settling:
+    """Writes due spans with the times of their sessions.
+
+    Attributes:
+        gap_us: the gap of sessions.
+        shape: what a span is.
+        schema: the columns of the state.
+        following: follows keys whose sessions may have parted.
+    """
+
+    gap_us: int
+    shape: SessionShape
+    schema: StructType
+    following: Followed
+
+    def of_due(
+        self, epoch: int, due: DueSpans, may_touch: Sequence[Segment], io: StateIO
+    ) -> Settled:
+        """Chain due spans with those that may touch them, and write the resulting spans.
+
+        These have the bounds of whole sessions: sessions that reach ``due_us`` are still open, the
+        others have ended.
+        """
+        io.tasks.set_for([*due.segments, *may_touch])
+        near, seen = None, None
+        if may_touch:
+            live = open_from(io.read(may_touch), due.due_us).select(*self.shape.keys, FIRST, LAST)
+            watched, seen = observed(live, {"next": f"min({LAST})"})
+            near_us = by_reference(due.due_us + self.gap_us, FIRST)
+            near = watched.where(f"{FIRST} < {near_us}")
+        settled = self._written(epoch, self.shape.chained(due.spans, near), due.due_us, io)
+        return replace(settled, next_us=seen()["next"] if seen else None)
+
+    def of_followed(
+        self, epoch: int, live: Live, behind: Sequence[Segment], due_us: int, io: StateIO
+    ) -> Settled:
+        """``of_due`` where sessions may have parted: keys with rows behind are followed.
+
+        Args:
+            epoch: the step.
+            live: all spans of open sessions, those that are due now among them.
+            behind: the segments that may have spans which came behind.
+            due_us: spans with a last row before it are due.
+            io: the state.
+        """
+        io.tasks.set_for(live.segments)
+        following = self.following
+        keys = following.keys_behind(io.read(behind), live.bound_us)
+        followed = following.with_keys(live.spans, keys, "SEMI")
+        spans = before(following.sessions(followed, live.bound_us), due_us)
+        ended = self.shape.ended(spans.where(ends_before(ENDS, due_us)))
+        waiting = self.shape.waiting(spans.where(f"NOT ({ends_before(ENDS, due_us)})"))
+        others = following.with_keys(live.spans, keys, "ANTI")
+        near = open_from(others, due_us).select(*self.shape.keys, FIRST, LAST)
+        chained = self.shape.chained(before(others, due_us), near)
+        settled = self._written(epoch, chained.unionByName(ended).unionByName(waiting), due_us, io)
+        behind_us = max((s.behind_us for s in behind if s.behind_us is not None), default=None)
+        return replace(settled, segment=replace(settled.segment, behind_us=behind_us))
+
+    def _written(self, epoch: int, chained: DataFrame, due_us: int, io: StateIO) -> Settled:
+        """Write spans that were due, with the times of their sessions."""
+        goes_on = f"NOT ({ends_before(LAST, due_us)})"
+        chained, numbers = observed(
+            chained,
+            {
+                "open": f"count_if({goes_on})",
+                "first": f"min(IF({goes_on}, {LAST}, NULL))",
+                "last": f"max(IF({goes_on}, {LAST}, NULL))",
+                "ended": f"sum(IF({goes_on}, 0, {SESSIONS}))",
+                "ended_rows": f"sum(IF({goes_on}, 0, {ROWS}))",
+            },
+        )
+        name, files = io.write(epoch, "sessions", chained.select(*self.schema.names))
+        found = numbers()
+        segment = Segment(
+            name=name,
+            files=files,
+            # If no session is still open, the bounds say that all have ended.
+            first_us=found["first"] if found["open"] else due_us - 1,
+            last_us=found["last"] if found["open"] else due_us - 1,
+            rows=found["open"],
+        )
+        return Settled(
+            segment=segment,
+            ended=found["ended"] or 0,
+            ended_rows=found["ended_rows"] or 0,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DueSpans:
+    """The spans of segments with a ``_last`` before ``due_us``."""
+
+    spans: DataFrame
+    segments: Sequence[Segment]
+    due_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Live:
+    """All spans of the sessions that were open at ``bound_us``, and the segments they are in."""
+
+    spans: DataFrame
+    segments: Sequence[Segment]
+    bound_us: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """Due spans after chaining.
+
+    Attributes:
+        segment: the segment written; its bounds and row count are those of sessions still open.
+        ended: how many sessions have ended; ``ended_rows`` is their number of rows.
+        next_us: the least ``_last`` of all spans that were not due, None if there are none.
+    """
+
+    segment: Segment
+    ended: int
+    ended_rows: int
+    next_us: int | None = None
+
+    def tightened(self, segments: Sequence[Segment]) -> tuple[Segment, ...]:
+        """Return segments with bounds that exclude spans already handled."""
+        if self.next_us is None:
+            return tuple(segments)
+        return tuple(replace(s, first_us=max(s.first_us, self.next_us)) for s in segments)
+
+
+def reaching(segments: Sequence[Segment], time_us: int) -> tuple[Segment, ...]:
+    """Segments with a span whose last row is not before a time."""
+    return tuple(segment for segment in segments if segment.last_us >= time_us)
+
+
+def before(spans: DataFrame, us: int) -> DataFrame:
+    """Spans whose last row is before a time."""
+    return spans.where(ends_before(LAST, us))
+
+
+def open_from(spans: DataFrame, us: int) -> DataFrame:
+    """Spans whose last row is not before a time."""
+    return spans.where(f"NOT ({ends_before(LAST, us)})")
+
+
+def ends_before(last: str, us: int) -> str:
+    """The condition (Spark SQL) that the last row of a span is before a time."""
+    return f"{last} < {by_reference(us, last)}"
