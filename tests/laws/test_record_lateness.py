@@ -107,6 +107,22 @@ LAWS = {
         "GROUP BY slidingwindow('ss', 3) OVER (PARTITION BY k) EMIT ON WINDOW CLOSE",
         settings=RECORD,
     ),
+    "tumbling without duplicates": Law(
+        query=f"SELECT k, {VALUES} FROM r WHERE v > 1 GROUP BY tumblingwindow('ss', 6), k",
+        settings={**RECORD, "dedup_key": "concat(k, page)", "dedup_horizon": "2s"},
+        rows=60,
+    ),
+    "session without duplicates, over shards": Law(
+        query=f"SELECT k, {VALUES} FROM r GROUP BY sessionwindow('ss', 4), k",
+        settings={
+            **RECORD,
+            "shard": "page",
+            "dedup_key": "concat(k, v)",
+            "dedup_horizon": "1500ms",
+        },
+        rows=60,
+        greets=True,
+    ),
     "state": Law(
         query=f"SELECT k, {ORDERED} FROM r "
         "GROUP BY statewindow(v > 2, stop OR v = 4) OVER (PARTITION BY k), k",
@@ -158,10 +174,11 @@ def test_the_oracle_gives_the_same_answers_for_every_cut(name: str) -> None:
     assert _answers(by_batch, [tuple(rows)]) != answers[0], "a row is late within the batch"
 
 
-def _answers(law: Law, batches: list[tuple[Row, ...]]) -> tuple[Counter[str], Counter[str]]:
-    """The results and the late rows of all batches and a drain."""
+def _answers(law: Law, batches: list[tuple[Row, ...]]) -> tuple[Counter[str], ...]:
+    """The results, the late rows and the other unused ones of all batches and a drain."""
     with closing(OracleEngine(case_of(law))) as engine:
         steps = [step_of(engine.batch(rows, None)) for rows in batches]
         steps.append(step_of(engine.drain()))
     emitted = Counter(text for step in steps for text in step.emitted)
-    return emitted, Counter(text for step in steps for text in step.late)
+    late = Counter(text for step in steps for text in step.late)
+    return emitted, late, Counter(text for step in steps for text in step.others)

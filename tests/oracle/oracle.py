@@ -132,7 +132,7 @@ class Oracle:
         if self.shard is not None:
             own = self.watermark.own(repr(tried(self.shard, values)))
             before = max((w for w in (before_batch, own) if w is not None), default=None)
-        row = self._classify(values, original, outcome)
+        row = self._classify(values, original, outcome, before)
         if row is not None:
             self._account(self.kind.join(row, before), outcome)
         if self.shard is None:
@@ -202,7 +202,10 @@ class Oracle:
         self.watermark.see(repr(shard), time, self.clock_us)
         return time, None
 
-    def _classify(self, values: tuple, original: tuple, outcome: Outcome) -> Row | None:
+    def _classify(
+        self, values: tuple, original: tuple, outcome: Outcome, before: int | None = None
+    ) -> Row | None:
+        """Return a row that is to be placed; ``before`` is the watermark at its place."""
         self.arrived += 1
         time, reason = self._time_of(values)
         try:
@@ -212,7 +215,7 @@ class Oracle:
                 self.counts["filtered"] += 1
                 return None
             self.query.check_row(values)
-            duplicate = self._is_duplicate(values, time)
+            duplicate = self._is_duplicate(values, time, before)
         except RowError as error:
             if self.policy == "fail" and reason is None:
                 raise QueryFailed(error.reason) from error
@@ -236,15 +239,24 @@ class Oracle:
             flags=flags,
         )
 
-    def _is_duplicate(self, values: tuple, time: int) -> bool:
-        """Return whether the key was first seen within the horizon; a NULL key is never seen."""
+    def _is_duplicate(self, values: tuple, time: int, before: int | None) -> bool:
+        """Return whether the key was first seen within the horizon; a NULL key is never seen.
+
+        A row finds a key forgotten by the watermark at its place. One that is forgotten for a shard
+        and not for another keeps the latest time at which it was seen anew.
+        """
         key = None if self.dedup_key is None else self.dedup_key.run(values)
         if key is None:
             return False
         text = repr(order_key(key))
-        if text in self.first_seen and time - self.first_seen[text] <= self.horizon:
+        seen = self.first_seen.get(text)
+        if seen is None:
+            self.first_seen[text] = time
+            return False
+        is_forgotten = passed(before, seen + self.horizon + self.lateness)
+        if time - seen <= self.horizon and not is_forgotten:
             return True
-        self.first_seen[text] = time
+        self.first_seen[text] = max(seen, time)
         return False
 
     def _side(

@@ -334,7 +334,6 @@ AT_ONCE, AHEAD = WINDOWS[4], Sliding(time_unit=SECOND, lookback=10, lookahead=0)
     ("window", "settings", "why"),
     [
         (AT_ONCE, BY_RECORD, "is emitted at once"),
-        (WINDOWS[0], replace(BY_RECORD, dedup_key="user"), "dedup_key forgets keys"),
     ],
 )
 def test_lateness_by_record_is_refused_where_answers_would_depend_on_batches(

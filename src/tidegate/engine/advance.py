@@ -21,7 +21,7 @@ def ingest(
     arrival: Arrival, state: Manifest, job: Job, io: StateIO
 ) -> tuple[Tables, Ingested, SeenShards]:
     """Take in prepared rows; return the state with them, what was done, and the shards."""
-    found = sort_out(arrival, job, io)
+    found = sort_out(arrival, _seen_before(SeenShards(), state, job), job, io)
     ingested, shards = _within_quotas(found.arrival, state, job, io)
     return found.taken_in(ingested), ingested, shards
 

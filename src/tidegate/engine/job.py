@@ -170,6 +170,7 @@ def make_job(plan: PhysicalPlan, rows: DataFrame, outlets: Outlets, partitions: 
     )
     shard = plan.watermark.shard
     by_record = plan.watermark.by_record
+    lateness = RecordLateness(plan=plan, operator=operator) if by_record else None
     return Job(
         plan=plan,
         operator=operator,
@@ -179,8 +180,8 @@ def make_job(plan: PhysicalPlan, rows: DataFrame, outlets: Outlets, partitions: 
         original=rows.schema[ROW].dataType if ROW in rows.columns else StringType(),
         shard_by=shard and f"{shard.strip()}: {rows.schema[SHARD].dataType.simpleString()}",
         shards=None if shard is None else ShardWatch(plan, has_partials=operator.merges_rows),
-        duplicates=duplicates_of(plan, empty),
-        lateness=RecordLateness(plan=plan, operator=operator) if by_record else None,
+        duplicates=duplicates_of(plan, lateness, empty),
+        lateness=lateness,
         quotas=quotas_of(plan, operator, empty),
     )
 

@@ -42,6 +42,11 @@ PLACE = "_i"  # BIGINT, its place in the batch, in order of arrival
 FIRST_PLACE, LAST_PLACE, SPLIT_PLACE = "_first_i", "_last_i", "_split_i"
 
 # A judged and placed row.
+KEY_PLACE = (
+    "_place"  # BIGINT, with dedup_key: its place in the batch; NULL if it is its key's first
+)
+BEYOND = "_beyond"  # BIGINT, its time, if it is beyond the horizon of the first row; else NULL
+SINCE = "_since"  # BIGINT, when its key was first seen; only with lateness exact to the record
 EVICTED = "_evicted"  # INT, the fate of a row that a quota evicts, where the batch has any
 DUPLICATE = "_dup"  # BOOLEAN, whether it is a duplicate, where the batch has any
 FATE = "_class"  # INT, its fate (``engine/rows/prepare.Fate``)

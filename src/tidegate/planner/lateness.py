@@ -32,12 +32,6 @@ def _refused(spec: WatermarkSpec, window: Window, settings: Settings) -> tuple[s
                 "come in its batch",
                 "Add EMIT ON WINDOW CLOSE or a lookahead.",
             )
-    if settings.dedup_key is not None:
-        return (
-            "dedup_key forgets keys at the end of a batch, so which rows are duplicates depends on "
-            "the batches",
-            "Leave dedup_key out.",
-        )
     if settings.max_groups is not None or settings.max_rows_per_group is not None:
         return (
             "not implemented yet together with max_groups and max_rows_per_group",

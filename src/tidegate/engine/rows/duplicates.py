@@ -12,6 +12,8 @@ Of each key the job looks at the time that the state has, else at that of its fi
 batch. A row *beyond* the horizon of it is rare, and may be the first of others: the rows beyond are
 judged one by one, in a second job that reads only them.
 
+With lateness exact to the record, a key may be forgotten within the batch: ``forgotten.py``.
+
 Keys are kept as they are, no hash of them: two keys are the same if Spark says so.
 """
 
@@ -23,28 +25,23 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import LongType, StructField, StructType
 
+from tidegate.engine.rows.forgotten import KNOWN, Forgotten, one_by_one
 from tidegate.engine.rows.prepare import BatchStart, Fate, fate_case, judge
 from tidegate.errors import ExecutionError
-from tidegate.plan.columns import DEDUP_KEY, DUPLICATE, FATE, TIME
+from tidegate.plan.columns import BEYOND, DEDUP_KEY, DUPLICATE, FATE, KEY_PLACE, SINCE, TIME
 from tidegate.plan.time_columns import LEAST_TIME_US
 from tidegate.spark.observe import observed
-from tidegate.spark.statements import ROW_NUMBER, by_reference, over, over_all
+from tidegate.spark.statements import ROW_NUMBER, by_reference, over_all
 from tidegate.state.manifest import Segment, Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from tidegate.engine.job import Job
+    from tidegate.engine.rows.lateness import RecordLateness, SeenBefore
     from tidegate.engine.state_io import StateIO
     from tidegate.engine.windows.operator import Arrival, Ingested
     from tidegate.plan.physical import PhysicalPlan
-
-# BIGINT: the place of a row in its batch, in order of arrival; NULL for a row that is the first of
-# its key. A key of the state comes before all rows.
-PLACE = "_place"
-KNOWN = "-1L"
-# BIGINT: the time of a row beyond the horizon; NULL for other rows.
-BEYOND = "_beyond"
 
 # By how many times a batch may have more keys than the one before without being short of tasks.
 GROWTH = 2
@@ -103,30 +100,37 @@ class Duplicates:
         horizon_us: a row up to so much after the first of its key is a duplicate.
         schema: the columns of the table ``duplicates``: the key, and ``_t``, the time at which it
             was first seen. The segment of a batch has others beside them, for its own step.
+        lateness: judges rows by the watermark at their place; None: by the one before their batch.
     """
 
     plan: PhysicalPlan
     horizon_us: int
     schema: StructType
+    lateness: RecordLateness | None = None
 
-    def sort(self, arrival: Arrival, io: StateIO) -> Sorted:
+    def sort(self, arrival: Arrival, seen: SeenBefore, io: StateIO) -> Sorted:
         """Find the duplicates of a batch, and write the keys that are new."""
         start = arrival.start
         known = self.remembered(arrival.tables.duplicates, start.bound_us)
         numbered = _numbered(arrival.rows)
         _set_tasks(known, io)
         keys = self._known(known, start.bound_us, io) if known else None
-        written = [_write("keys", self.sorted_keys(numbered, keys, start), start, io)]
+        forgotten = self.lateness and Forgotten(self.lateness, self.horizon_us, arrival, seen)
+        watched = forgotten.watched(numbered) if forgotten else numbered
+        written = [_write("keys", self.sorted_keys(watched, keys, start), start, io)]
         if written[0].beyond:
             rows = self._read([written[0].segment], io).where(f"{BEYOND} IS NOT NULL")
-            rows = rows.selectExpr(DEDUP_KEY, f"{BEYOND} AS {TIME}", PLACE)
-            written.append(_write("more-keys", self._one_by_one(rows), start, io))
+            rows = rows.selectExpr(DEDUP_KEY, f"{BEYOND} AS {TIME}", KEY_PLACE)
+            written.append(_write("more-keys", one_by_one(rows, self.horizon_us), start, io))
+        if forgotten and forgotten.may_be(written[0].since_us):
+            sorted_keys = self._read([each.segment for each in written], io)
+            written = [_write("keys-anew", forgotten.anew(sorted_keys, keys), start, io)]
         segments = tuple(each.segment for each in written)
         left = tuple(segment for segment in segments if segment.rows)
         count = sum(each.duplicates for each in written)
         if not count:
             return Sorted(arrival=arrival, segments=left)
-        found = self._read(segments, io).where(f"{PLACE} IS NOT NULL AND {BEYOND} IS NULL")
+        found = self._read(segments, io).where(f"{KEY_PLACE} IS NOT NULL AND {BEYOND} IS NULL")
         judged = replace(start, has_duplicates=True)
         marked = replace(arrival, rows=_marked(numbered, found), start=judged)
         return Sorted(arrival=marked, segments=left, count=count)
@@ -134,8 +138,8 @@ class Duplicates:
     def of_table(self, rows: DataFrame, start: BatchStart) -> tuple[DataFrame, BatchStart]:
         """Return the rows of a table with its duplicates marked, and what they are judged by."""
         numbered = _numbered(rows)
-        judged = self._one_by_one(self._eligible(numbered, start))
-        found = judged.where(f"{PLACE} IS NOT NULL")
+        judged = one_by_one(self._eligible(numbered, start), self.horizon_us)
+        found = judged.where(f"{KEY_PLACE} IS NOT NULL")
         return _marked(numbered, found), replace(start, has_duplicates=True)
 
     def remembered(self, segments: Sequence[Segment], bound_us: int | None) -> tuple[Segment, ...]:
@@ -172,14 +176,16 @@ class Duplicates:
 
     def _read(self, segments: Sequence[Segment], io: StateIO) -> DataFrame:
         """The segments of a batch, with what only its own step needs."""
-        more = [StructField(name, LongType()) for name in (PLACE, BEYOND)]
+        more = [StructField(name, LongType()) for name in (KEY_PLACE, BEYOND, SINCE)]
         return io.store.read_segments(segments, StructType([*self.schema, *more]))
 
     def _eligible(self, numbered: DataFrame, start: BatchStart) -> DataFrame:
         """The key, time and place of each row that is a duplicate if its key is known."""
         fate = fate_case(self.plan, start, late=None)
         good = f"{FATE} = {Fate.ACCUMULATED.value} AND {DEDUP_KEY} IS NOT NULL"
-        return judge(numbered, self.plan, start, fate).where(good).select(DEDUP_KEY, TIME, PLACE)
+        return (
+            judge(numbered, self.plan, start, fate).where(good).select(DEDUP_KEY, TIME, KEY_PLACE)
+        )
 
     def sorted_keys(
         self, numbered: DataFrame, known: DataFrame | None, start: BatchStart
@@ -189,58 +195,45 @@ class Duplicates:
         rows = "TABLE {rows}"
         if known is not None:
             frames["known"] = known
-            rows += f" UNION ALL SELECT {DEDUP_KEY}, {TIME}, {KNOWN} AS {PLACE} FROM {{known}}"
+            rows += f" UNION ALL SELECT {DEDUP_KEY}, {TIME}, {KNOWN} AS {KEY_PLACE} FROM {{known}}"
         # In a sort, long texts that begin alike take longer than their hashes.
         is_text = self.schema[DEDUP_KEY].dataType.typeName() in ("string", "binary")
         by = f"xxhash64({DEDUP_KEY}), {DEDUP_KEY}" if is_text else DEDUP_KEY
         # A key that was seen anew may be in the state twice; its later time counts.
-        order = f"OVER (PARTITION BY {by} ORDER BY {PLACE}, {TIME} DESC ROWS UNBOUNDED PRECEDING)"
-        since = f"first_value({TIME}) {order} AS _since, first_value({PLACE}) {order} AS _first"
-        seen = f"SELECT *, {since} FROM ({rows})"
-        is_first, is_beyond = f"{PLACE} = _first", f"{TIME} - _since > {self.horizon_us}L"
+        order = (
+            f"OVER (PARTITION BY {by} ORDER BY {KEY_PLACE}, {TIME} DESC ROWS UNBOUNDED PRECEDING)"
+        )
+        first = f"first_value({TIME}) {order} AS _seen, first_value({KEY_PLACE}) {order} AS _first"
+        seen = f"SELECT *, {first} FROM ({rows})"
+        is_first, is_beyond = f"{KEY_PLACE} = _first", f"{TIME} - _seen > {self.horizon_us}L"
+        since = ""
+        if self.lateness is not None:
+            # A row beyond the horizon may be the first of others.
+            since = f", IF({is_first}, NULL, IF({is_beyond}, {TIME}, _seen)) AS {SINCE}"
         return over_all(
             frames,
             f"SELECT {DEDUP_KEY}, IF({is_first}, {TIME}, NULL) AS {TIME}, "
-            f"IF({is_first}, NULL, {PLACE}) AS {PLACE}, IF({is_beyond}, {TIME}, NULL) AS {BEYOND} "
-            f"FROM ({seen}) WHERE {PLACE} > {KNOWN}",
-        )
-
-    def _one_by_one(self, rows: DataFrame) -> DataFrame:
-        """The same of rows whose keys are not known, in whatever time they are."""
-        is_new = f"(seen.t IS NULL OR row.t - seen.t > {self.horizon_us}L)"
-        follow = (
-            f"(seen, row) -> IF({is_new}, named_struct('t', row.t, 'places', "
-            "array_append(seen.places, row.i)), seen)"
-        )
-        nothing = (
-            "named_struct('t', CAST(NULL AS BIGINT), 'places', CAST(array() AS ARRAY<BIGINT>))"
-        )
-        listed = (
-            f"SELECT {DEDUP_KEY}, sort_array(collect_list(struct({PLACE} AS i, {TIME} AS t))) "
-            f"AS _rows FROM {{frame}} GROUP BY {DEDUP_KEY}"
-        )
-        judged = (
-            f"SELECT {DEDUP_KEY}, aggregate(_rows, {nothing}, {follow}).places AS _kept, "
-            f"inline(_rows) FROM ({listed})"
-        )
-        is_first = "array_contains(_kept, i)"
-        return over(
-            rows,
-            f"SELECT {DEDUP_KEY}, IF({is_first}, t, NULL) AS {TIME}, "
-            f"IF({is_first}, NULL, i) AS {PLACE}, CAST(NULL AS BIGINT) AS {BEYOND} FROM ({judged})",
+            f"IF({is_first}, NULL, {KEY_PLACE}) AS {KEY_PLACE}, "
+            f"IF({is_beyond}, {TIME}, NULL) AS {BEYOND}{since} "
+            f"FROM ({seen}) WHERE {KEY_PLACE} > {KNOWN}",
         )
 
 
-def sort_out(arrival: Arrival, job: Job, io: StateIO) -> Sorted:
+def sort_out(arrival: Arrival, seen: SeenBefore, job: Job, io: StateIO) -> Sorted:
     """Return a batch with its duplicates marked; as it is without ``dedup_key``."""
-    return Sorted(arrival=arrival) if job.duplicates is None else job.duplicates.sort(arrival, io)
+    if job.duplicates is None:
+        return Sorted(arrival=arrival)
+    return job.duplicates.sort(arrival, seen, io)
 
 
-def duplicates_of(plan: PhysicalPlan, empty: DataFrame) -> Duplicates | None:
+def duplicates_of(
+    plan: PhysicalPlan, lateness: RecordLateness | None, empty: DataFrame
+) -> Duplicates | None:
     """Return what finds the duplicates of a plan; None if it has no ``dedup_key``.
 
     Args:
         plan: the plan.
+        lateness: judges rows by the watermark at their place, None if nothing does.
         empty: a static frame without rows, of the prepared columns.
     """
     settings = plan.settings
@@ -252,6 +245,7 @@ def duplicates_of(plan: PhysicalPlan, empty: DataFrame) -> Duplicates | None:
         plan=plan,
         horizon_us=settings.dedup_horizon_us,
         schema=StructType([key, StructField(TIME, LongType())]),
+        lateness=lateness,
     )
     # Keys without an order are refused here, not by the first batch.
     duplicates.sorted_keys(_numbered(empty), None, BatchStart(epoch=0))
@@ -260,11 +254,15 @@ def duplicates_of(plan: PhysicalPlan, empty: DataFrame) -> Duplicates | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Written:
-    """A segment of a batch; its rows are the keys that are new."""
+    """A segment of a batch; its rows are the keys that are new.
+
+    ``since_us`` is the least ``_since``, None if there is none.
+    """
 
     segment: Segment
     duplicates: int
     beyond: int
+    since_us: int | None = None
 
 
 def _write(what: str, rows: DataFrame, start: BatchStart, io: StateIO) -> _Written:
@@ -275,8 +273,9 @@ def _write(what: str, rows: DataFrame, start: BatchStart, io: StateIO) -> _Writt
             "new": f"count({TIME})",
             "first": f"min({TIME})",
             "last": f"max({TIME})",
-            "others": f"count({PLACE})",
+            "others": f"count({KEY_PLACE})",
             "beyond": f"count({BEYOND})",
+            **({"since": f"min({SINCE})"} if SINCE in rows.columns else {}),
         },
     )
     name, files = io.store.write_segment(start.epoch, what, watched, WRITE_OPTIONS)
@@ -289,20 +288,25 @@ def _write(what: str, rows: DataFrame, start: BatchStart, io: StateIO) -> _Writt
         files=files,
     )
     beyond = found["beyond"]
-    return _Written(segment=segment, duplicates=found["others"] - beyond, beyond=beyond)
+    return _Written(
+        segment=segment,
+        duplicates=found["others"] - beyond,
+        beyond=beyond,
+        since_us=found.get("since"),
+    )
 
 
 def _numbered(rows: DataFrame) -> DataFrame:
-    return rows.selectExpr("*", f"{ROW_NUMBER} AS {PLACE}")
+    return rows.selectExpr("*", f"{ROW_NUMBER} AS {KEY_PLACE}")
 
 
 def _marked(numbered: DataFrame, found: DataFrame) -> DataFrame:
     """The rows of a batch with ``_dup``, in their order, which a broadcast join keeps."""
-    others = ", ".join(f"rows.{name}" for name in numbered.columns if name != PLACE)
-    same = (f"rows.{name} = found.{name}" for name in (PLACE, DEDUP_KEY))
+    others = ", ".join(f"rows.{name}" for name in numbered.columns if name != KEY_PLACE)
+    same = (f"rows.{name} = found.{name}" for name in (KEY_PLACE, DEDUP_KEY))
     return over_all(
-        {"rows": numbered, "found": found.select(DEDUP_KEY, PLACE)},
-        f"SELECT /*+ BROADCAST(found) */ {others}, found.{PLACE} IS NOT NULL AS {DUPLICATE} "
+        {"rows": numbered, "found": found.select(DEDUP_KEY, KEY_PLACE)},
+        f"SELECT /*+ BROADCAST(found) */ {others}, found.{KEY_PLACE} IS NOT NULL AS {DUPLICATE} "
         f"FROM {{rows}} AS rows LEFT JOIN {{found}} AS found ON {' AND '.join(same)}",
     )
 

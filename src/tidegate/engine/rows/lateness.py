@@ -18,7 +18,7 @@ with ``_behind``: the watermark less the allowed lateness when they came; NULL f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,8 @@ from pyspark.sql.types import LongType, StructField, StructType
 from tidegate.engine.rows.prepare import UNTIMED, BatchStart, Fate, fate_case, judged_sql
 from tidegate.engine.rows.rejoin import Marks, memory, rejoined
 from tidegate.plan.columns import BEHIND, FATE, OWN_TIME, PLACE, SHARD, TIME
+from tidegate.plan.time_columns import LEAST_TIME_US
+from tidegate.spark.observe import observed
 from tidegate.spark.statements import ROW_NUMBER, by_reference, over, over_all
 from tidegate.state.manifest import Segment
 
@@ -100,6 +102,49 @@ class RecordLateness:
         )
         return replace(again, segments=segments, some_behind=True)
 
+    def watched(
+        self, rows: DataFrame, seen: SeenBefore, start: BatchStart
+    ) -> tuple[DataFrame, Callable[[], int | None]]:
+        """Return rows and, to be called after a job over them, the latest bound of one of them."""
+        time = OWN_TIME if self.plan.watermark.falls_back else TIME
+        valid = f"{time} >= {LEAST_TIME_US}L"
+        if start.clock_us is not None:
+            limit_us = start.clock_us + self.plan.watermark.max_future_skew_us
+            valid += f" AND {time} <= {by_reference(limit_us, time)}"
+        watched, numbers = observed(rows, {"greatest": f"max(IF({valid}, {time}, NULL))"})
+
+        def latest_bound() -> int | None:
+            times = (numbers()["greatest"], seen.greatest_us)
+            bounds = [us - self.plan.watermark.slack_us for us in times if us is not None]
+            return max(
+                bounds if start.bound_us is None else [*bounds, start.bound_us], default=None
+            )
+
+        return watched, latest_bound
+
+    def bounds(self, wanted: DataFrame, arrival: Arrival, seen: SeenBefore) -> DataFrame:
+        """Return the ends up to which windows had closed for some rows of a batch.
+
+        Args:
+            wanted: the rows: ``_i`` and, where there are shards, ``_shard``.
+            arrival: the batch.
+            seen: the greatest event times before the batch.
+
+        Returns:
+            ``_i`` and ``_behind`` of the rows and of others.
+        """
+        numbered = self._numbered(arrival.rows, arrival.start)
+        by = [*self._shard, CHUNK]
+        same = " AND ".join(f"chunks.{name} <=> wanted.{name}" for name in by)
+        shard = "".join(f"{name}, " for name in self._shard)
+        chunk = f"SELECT DISTINCT {shard}{PLACE} >> {CHUNK_BITS} AS {CHUNK} FROM {{wanted}}"
+        of_wanted = over_all(
+            {"chunks": self._chunks(numbered, seen), "wanted": wanted},
+            f"SELECT /*+ BROADCAST(wanted) */ chunks.* FROM {{chunks}} AS chunks "
+            f"LEFT SEMI JOIN ({chunk}) AS wanted ON {same}",
+        )
+        return self._judged(numbered, of_wanted, arrival.start).select(PLACE, BEHIND)
+
     def _may_be_behind(self, ingested: Ingested, seen: SeenBefore) -> bool:
         """Whether the batch may close a window that one of its rows is in, by what job 1 saw."""
         if seen.greatest_us is None:
@@ -128,6 +173,11 @@ class RecordLateness:
 
     def _suspicious(self, numbered: DataFrame, start: BatchStart, seen: SeenBefore) -> DataFrame:
         """Return the chunks in which a row may be behind, with the greatest time before them."""
+        bound = self._bound_sql(f"greatest({BEFORE}, {GREATEST})", start, CHUNK)
+        return self._chunks(numbered, seen).where(self.operator.closed_before(LEAST, bound))
+
+    def _chunks(self, numbered: DataFrame, seen: SeenBefore) -> DataFrame:
+        """Return the chunks of a batch, with the times of each and the greatest time before it."""
         by = ", ".join([*self._shard, CHUNK])
         chunks = (
             f"SELECT {by}, min({JUDGED_TIME}) AS {LEAST}, max({SEEN}) AS {GREATEST} "
@@ -140,15 +190,15 @@ class RecordLateness:
         )
         known = seen.known_sql(CHUNK)
         before = f"greatest({so_far}, {known})" if known else so_far
-        bound = self._bound_sql(f"greatest({BEFORE}, {GREATEST})", start, CHUNK)
-        return over(
-            numbered,
-            f"SELECT {by}, {BEFORE} FROM (SELECT *, {before} AS {BEFORE} FROM ({chunks})) "
-            f"WHERE {self.operator.closed_before(LEAST, bound)}",
-        )
+        return over(numbered, f"SELECT *, {before} AS {BEFORE} FROM ({chunks})")
 
     def _behind(self, numbered: DataFrame, suspicious: DataFrame, start: BatchStart) -> DataFrame:
         """Return the places of the rows that are behind, with their ``_behind``."""
+        behind = self.operator.closed_before(JUDGED_TIME, BEHIND)
+        return self._judged(numbered, suspicious, start).where(behind).select(PLACE, BEHIND)
+
+    def _judged(self, numbered: DataFrame, chunks: DataFrame, start: BatchStart) -> DataFrame:
+        """Return the rows of chunks with their ``_behind``."""
         by = [*self._shard, CHUNK]
         same = " AND ".join(f"rows.{name} <=> chunks.{name}" for name in by)
         of_chunk = ", ".join(f"rows.{name}" for name in by)
@@ -163,9 +213,8 @@ class RecordLateness:
         )
         bound = self._bound_sql(BEFORE, start, PLACE)
         return over_all(
-            {"rows": numbered, "chunks": suspicious},
-            f"SELECT {PLACE}, {BEHIND} FROM (SELECT *, {bound} AS {BEHIND} FROM ({looked_at})) "
-            f"WHERE {self.operator.closed_before(JUDGED_TIME, BEHIND)}",
+            {"rows": numbered, "chunks": chunks},
+            f"SELECT {PLACE}, {JUDGED_TIME}, {bound} AS {BEHIND} FROM ({looked_at})",
         )
 
     def _bound_sql(self, greatest: str, start: BatchStart, beside: str) -> str:
