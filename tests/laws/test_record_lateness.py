@@ -123,6 +123,21 @@ LAWS = {
         rows=60,
         greets=True,
     ),
+    "tumbling within quotas, over shards": Law(
+        query=f"SELECT k, {VALUES} FROM r GROUP BY tumblingwindow('ss', 4), k",
+        settings={**RECORD, "shard": "page", "max_groups": 5, "watermark_lag": "1s"},
+        rows=60,
+        greets=True,
+    ),
+    "hopping within quotas": Law(
+        query=f"SELECT k, {VALUES} FROM r GROUP BY hoppingwindow('ss', 6, 2), k",
+        settings={**RECORD, "max_groups": 6},
+    ),
+    "cumulate within quotas, rows kept": Law(
+        query=f"SELECT k, {VALUES} FROM r GROUP BY cumulatewindow('ss', 8, 2), k",
+        settings={**RECORD, "max_groups": 7, "max_rows_per_group": 2},
+        path="off",
+    ),
     "state": Law(
         query=f"SELECT k, {ORDERED} FROM r "
         "GROUP BY statewindow(v > 2, stop OR v = 4) OVER (PARTITION BY k), k",

@@ -334,9 +334,10 @@ AT_ONCE, AHEAD = WINDOWS[4], Sliding(time_unit=SECOND, lookback=10, lookahead=0)
     ("window", "settings", "why"),
     [
         (AT_ONCE, BY_RECORD, "is emitted at once"),
+        (WINDOWS[3], replace(BY_RECORD, max_groups=9), "max_groups of sessions is the number of"),
     ],
 )
-def test_lateness_by_record_is_refused_where_answers_would_depend_on_batches(
+def test_lateness_by_record_is_refused_where_it_cannot_be_had(
     window: Window, settings: Settings, why: str
 ) -> None:
     with pytest.raises(ConfigError) as refused:

@@ -33,16 +33,15 @@ def _within_quotas(
 
     Quotas are checked before, if the state alone says that a row may exceed one; else after, if the
     batch with the state does. Then rows that are evicted are rare, and the batch is taken in again.
+    With lateness exact to the record they are checked after it is known which rows are behind.
     """
     quotas = job.quotas
-    if quotas is None:
-        return _ingest(arrival, state, job, io)
-    if quotas.may_exceed(arrival.tables):
+    if quotas is not None and job.lateness is None and quotas.may_exceed(arrival.tables):
         admitted = quotas.admit(arrival, io)
-        ingested, shards = _ingest(admitted.arrival, state, job, io)
+        ingested, shards, _ = _ingest(admitted.arrival, state, job, io)
         return admitted.counted(ingested), shards
-    ingested, shards = _ingest(arrival, state, job, io)
-    if not quotas.may_exceed(arrival.tables, ingested.segments):
+    ingested, shards, arrival = _ingest(arrival, state, job, io)
+    if quotas is None or not quotas.may_exceed(arrival.tables, ingested.segments):
         return ingested, shards
     admitted = quotas.admit(arrival, io)
     if admitted.evicts:
@@ -52,8 +51,11 @@ def _within_quotas(
 
 def _ingest(
     arrival: Arrival, state: Manifest, job: Job, io: StateIO
-) -> tuple[Ingested, SeenShards]:
-    """Run job 1 over prepared rows; return what it did, and the shards that it saw."""
+) -> tuple[Ingested, SeenShards, Arrival]:
+    """Run job 1 over prepared rows; return what it did, the shards that it saw, and the rows.
+
+    If some rows are behind, they are marked.
+    """
     if job.shards is None:
         ingested = job.operator.ingest(arrival, io)
         event_time_us = ingested.event_time_us
@@ -63,8 +65,9 @@ def _ingest(
         known = _known(state, job).keys()
         ingested, shards = job.shards.ingest(arrival, job.operator, known, io)
     if job.lateness is not None:
-        ingested = job.lateness.exact(ingested, arrival, _seen_before(shards, state, job), io)
-    return ingested, shards
+        seen = _seen_before(shards, state, job)
+        ingested, arrival = job.lateness.exact(ingested, arrival, seen, io)
+    return ingested, shards, arrival
 
 
 def _seen_before(shards: SeenShards, state: Manifest, job: Job) -> SeenBefore:

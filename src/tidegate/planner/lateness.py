@@ -5,13 +5,13 @@ from __future__ import annotations
 from tidegate.errors import ConfigError
 from tidegate.plan.logical import WatermarkSpec
 from tidegate.plan.settings import Settings
-from tidegate.plan.windows import Sliding, Window
+from tidegate.plan.windows import Session, Sliding, Window
 
 _OR_BATCH = 'Or set lateness = "batch", the default.'
 
 
 def check_lateness(spec: WatermarkSpec, window: Window, settings: Settings) -> None:
-    """Refuse ``lateness = "record"`` where the answers would still depend on the batches.
+    """Refuse ``lateness = "record"`` where it cannot be had.
 
     Raises:
         ConfigError: says why, and what to do.
@@ -32,9 +32,11 @@ def _refused(spec: WatermarkSpec, window: Window, settings: Settings) -> tuple[s
                 "come in its batch",
                 "Add EMIT ON WINDOW CLOSE or a lookahead.",
             )
-    if settings.max_groups is not None or settings.max_rows_per_group is not None:
-        return (
-            "not implemented yet together with max_groups and max_rows_per_group",
-            "Leave them out.",
-        )
+        case Session() if settings.max_groups is not None:
+            return (
+                "max_groups of sessions is the number of keys with an open session, and exact to "
+                "the record these end between the rows of a batch, so which keys there is room for "
+                "would have to be followed row by row, over all keys",
+                "Leave max_groups out.",
+            )
     return None

@@ -94,6 +94,7 @@ def take_in(placed: DataFrame, intake: Intake, start: BatchStart, io: StateIO) -
         first_us=seen["first"],
         last_us=seen["last"],
         rows=seen["groups"],
+        behind_us=start.behind_us,
         files=files,
     )
     return replace(ingested, segments=(segment,))

@@ -67,8 +67,8 @@ class RecordLateness:
 
     def exact(
         self, ingested: Ingested, arrival: Arrival, seen: SeenBefore, io: StateIO
-    ) -> Ingested:
-        """Return what job 1 did; it is run again if some rows are behind.
+    ) -> tuple[Ingested, Arrival]:
+        """Return what job 1 did, and the batch; job 1 is run again if some rows are behind.
 
         Args:
             ingested: what it did with all rows judged by the watermark before the batch.
@@ -78,29 +78,24 @@ class RecordLateness:
         """
         told = bool(ingested.counts.late or ingested.counts.partial or ingested.some_behind)
         if not told and not self._may_be_behind(ingested, seen):
-            return ingested
+            return ingested, arrival
         if not told and ingested.any_behind is not None and not ingested.any_behind():
-            return ingested
+            return ingested, arrival
         numbered = self._numbered(arrival.rows, arrival.start)
         io.tasks.set(1)
         suspicious = self._suspicious(numbered, arrival.start, seen)
         if not told and ingested.any_behind is None and suspicious.isEmpty():
-            return ingested
+            return ingested, arrival
         io.tasks.set()
         rows = self._behind(numbered, suspicious, arrival.start)
         behind = io.write_counted(
             arrival.start.epoch, "behind", rows, (f"min({BEHIND})", f"max({BEHIND})")
         )
         if behind is None:
-            return ingested
-        start = replace(arrival.start, marks_behind=True)
-        marked = _marked(arrival.rows, behind, io)
-        again = self.operator.ingest(replace(arrival, rows=marked, start=start), io)
-        segments = tuple(
-            replace(each, behind_us=max(behind.last_us, each.behind_us or behind.last_us))
-            for each in again.segments
-        )
-        return replace(again, segments=segments, some_behind=True)
+            return ingested, arrival
+        start = replace(arrival.start, behind_us=behind.last_us)
+        marked = replace(arrival, rows=_marked(arrival.rows, behind, io), start=start)
+        return self.operator.ingest(marked, io), marked
 
     def watched(
         self, rows: DataFrame, seen: SeenBefore, start: BatchStart

@@ -177,8 +177,8 @@ class BatchStart:
         bound_us: windows with an end up to here had closed (the watermark less the allowed
             lateness); None: no watermark yet.
         has_duplicates: whether some rows are duplicates; all of them then have ``_dup``.
-        marks_behind: whether the rows have ``_behind``, which then decides instead of ``bound_us``
-            for which windows a row is late.
+        behind_us: if the rows have ``_behind``, the greatest; it then decides instead of
+            ``bound_us`` for which windows a row is late.
         is_followed: whether the rows have ``_sequence`` and ``_is_late``, which then decides.
         tells_places: whether job 1 tells at which places of the batch the rows of a partial are.
         has_evictions: whether a quota evicts some rows; all of them then have ``_evicted``.
@@ -190,10 +190,15 @@ class BatchStart:
     bound_us: int | None = None
     has_duplicates: bool = False
     has_evictions: bool = False
-    marks_behind: bool = False
+    behind_us: int | None = None
     is_followed: bool = False
     tells_places: bool = False
     tells_shards: bool = False
+
+    @property
+    def marks_behind(self) -> bool:
+        """Whether the rows have ``_behind``."""
+        return self.behind_us is not None
 
     def bound_sql(self) -> str | None:
         """The end up to which windows had closed for a row, NULL or None: none had."""
@@ -281,15 +286,18 @@ def classify_sql(
         columns.append(f"CASE WHEN {accumulated} THEN {BEHIND} END AS {AFTER}")
         columns.append(f"CASE WHEN {accumulated} THEN {SEQUENCE} END AS {SEQUENCE}")
     elif start.marks_behind:
-        closed = f"{grid.first_end_sql(grid.pane_sql(TIME))} <= {BEHIND}"
-        columns.append(
-            f"CASE WHEN {accumulated} AND {closed} THEN {grid.end_sql(BEHIND)} END AS {AFTER}"
-        )
+        columns.append(f"CASE WHEN {accumulated} THEN {after_sql(grid)} END AS {AFTER}")
     if start.tells_places:
         columns.append(f"{ROW_NUMBER} AS {PLACE}")
     if aggregation.needs_order:
         columns.append(f"{order_sql(start)} AS {ORDER}")
     return f"SELECT {', '.join(columns)} FROM ({judged})"
+
+
+def after_sql(grid: PaneGrid) -> str:
+    """The end of the last window of a row that had closed when it came, NULL if none had."""
+    closed = f"{grid.first_end_sql(grid.pane_sql(TIME))} <= {BEHIND}"
+    return f"IF({closed}, {grid.end_sql(BEHIND)}, NULL)"
 
 
 def judge(rows: DataFrame, plan: PhysicalPlan, start: BatchStart, fate: str) -> DataFrame:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tidegate.engine.rows.prepare import Fate, fate_sql, judge
+from tidegate.engine.rows.prepare import Fate, after_sql, fate_sql, judge
 from tidegate.engine.rows.quotas import COUNTED, PARTIAL, PLACE, hidden_groups
-from tidegate.plan.columns import END, EVICTED, FATE, ORDER, PANE, TIME
+from tidegate.plan.columns import AFTER, END, EVICTED, FATE, ORDER, PANE, TIME
 from tidegate.spark.statements import by_reference, over_all
 
 if TYPE_CHECKING:
@@ -50,7 +50,13 @@ class PaneQuotas:
         if bound_us is not None and not grid.single:
             whole = f"{PANE} >= {by_reference(grid.first_whole(bound_us), PANE)}"
         good = f"{FATE} = {Fate.ACCUMULATED.value}"
-        rows = f"SELECT {PLACE}{named}, {grid.pane_sql(TIME)} AS {PANE} FROM {{rows}} WHERE {good}"
+        placed, after = f"{PLACE}{named}, {grid.pane_sql(TIME)} AS {PANE}", ""
+        if operator.shape.keeps_after:
+            after = f", {AFTER}"
+            closed = after_sql(grid) if start.marks_behind else "CAST(NULL AS BIGINT)"
+            placed += f", {closed} AS {AFTER}"
+            whole = f"{AFTER} IS NULL"
+        rows = f"SELECT {placed} FROM {{rows}} WHERE {good}"
         windows = operator.due_windows(f"({rows})", bound_us, None)
         members = f"SELECT *, {whole} AS _whole FROM ({windows})"
         frames = {"rows": judged}
@@ -59,7 +65,8 @@ class PaneQuotas:
         if live:
             assert io is not None, "rows of the state are somewhere"
             frames["state"] = io.read(live)
-            counted = f"SELECT {PANE}{named}, count(1) AS _n FROM {{state}} GROUP BY {PANE}{named}"
+            by = f"{PANE}{after}{named}"
+            counted = f"SELECT {by}, count(1) AS _n FROM {{state}} GROUP BY {by}"
             windows = operator.due_windows(f"({counted})", bound_us, None)
             known = f"SELECT {END}{named}, sum(_n) AS _n FROM ({windows}) GROUP BY {END}{named}"
             hidden = self.hidden(arrival.tables, bound_us, io)

@@ -134,8 +134,8 @@ class SessionOperator:
             if open_:
                 spans = spans.unionByName(open_from(io.read(open_), due_us))
             live = Live(spans=spans, segments=(batch, *open_), bound_us=start.bound_us)
-            behind = [each for each in open_ if each.came_behind(start.bound_us)]
-            settled = self._settling.of_followed(start.epoch, live, (batch, *behind), due_us, io)
+            behind = [each for each in live.segments if each.came_behind(start.bound_us)]
+            settled = self._settling.of_followed(start.epoch, live, behind, due_us, io)
         else:
             due = DueSpans(spans=before(io.read([batch]), due_us), segments=(batch,), due_us=due_us)
             may_touch = reaching((batch, *arrival.tables.windows), due_us)
