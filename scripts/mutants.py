@@ -100,8 +100,8 @@ MUTANTS = (
     Mutant(
         name="a merge of segments drops one",
         file="engine/merging.py",
-        old="operator.merge(io.read(crowd), intent.bound_us)",
-        new="operator.merge(io.read(crowd[1:]), intent.bound_us)",
+        old="operator.merge(io.read(crowd), intent",
+        new="operator.merge(io.read(crowd[1:]), intent",
         tests=("tests/laws/test_panes.py",),
     ),
     Mutant(
@@ -302,6 +302,20 @@ MUTANTS = (
         old="if any(segment.came_behind(ends_from_us) for segment in needed):",
         new="if any(segment.name in closing.fresh for segment in needed if segment.behind_us):",
         tests=cases("record and sliding"),
+    ),
+    Mutant(
+        name="lateness by record: keys are forgotten at the end of a batch",
+        file="engine/rows/duplicates.py",
+        old="if forgotten and forgotten.may_be(written[0].since_us):",
+        new="if False:",
+        tests=cases("record and key"),
+    ),
+    Mutant(
+        name="lateness by record: a row takes a place in windows that had closed when it came",
+        file="engine/windows/panes/quotas.py",
+        old='closed = after_sql(grid) if start.marks_behind else "CAST(NULL AS BIGINT)"',
+        new='closed = "CAST(NULL AS BIGINT)"',
+        tests=cases("record and hopping"),
     ),
     Mutant(
         name="the shards of partials are late",
