@@ -97,6 +97,49 @@ def test_a_sliding_window_waits_for_its_end_and_shows_the_rows_in_range(tmp_path
     assert shown(tmp_path) == [(6, 13, 1, 3), (9, 16, 1, 3)]
 
 
+def test_a_row_is_in_no_window_that_had_closed_for_its_shard_when_it_came(tmp_path: Path) -> None:
+    panes = [{"_pane": 10 * SECOND, "_after": None}, {"_pane": 5 * SECOND, "_after": 15 * SECOND}]
+    plan = plan_of('hopping size="15s" slide="5s" offset="0s"')
+    state_of(tmp_path / "panes", plan, panes, bound=10)
+    assert shown(tmp_path / "panes") == [(0, 15, 1, 1), (5, 20, 1, 2), (10, 25, 1, 1)]
+    rows = [
+        {
+            "_t": t * SECOND,
+            "_order": order(t),
+            "_trigger": t > 8,
+            "_after": after and after * SECOND,
+        }
+        for t, after in [(10, None), (14, None), (8, 14)]
+    ]
+    plan = plan_of('sliding lookback="6s" lookahead=null when=null partition_by=[]')
+    state_of(tmp_path / "rows", plan, rows, time="_t")
+    assert shown(tmp_path / "rows") == [(4, 10, 1, 1), (8, 14, 1, 3)]
+
+
+#   gap 10    [30] has ended for the row at 38, which came at W = 45; the one at 31 joins that
+@pytest.mark.parametrize("merged", [False, True])
+def test_sessions_that_have_parted_are_shown_apart(merged: bool, tmp_path: Path) -> None:
+    spans = [(30, None, 0, 0), (38, 45, 0, 1), (31, 45, 0, 3), (25, None, 1, 0)]
+    rows = [
+        {
+            "_first": t * SECOND,
+            "_last": t * SECOND,
+            "_after": after and after * SECOND,
+            **(
+                {"_came": {"b": epoch, "i": place, "l": t * SECOND}}
+                if merged
+                else {"_order": {"t": t * SECOND, "b": epoch, "i": place}}
+            ),
+        }
+        for t, after, epoch, place in spans
+    ]
+    state_of(tmp_path, plan_of('session gap="10s"'), rows[:3], bound=20, time="_last")
+    assert shown(tmp_path) == [(30, 40, 1, 1), (31, 48, 1, 2)]
+    # One more row, for which both are open, makes one session of them.
+    state_of(tmp_path / "later", plan_of('session gap="10s"'), rows, bound=20, time="_last")
+    assert shown(tmp_path / "later") == [(25, 48, 1, 4)]
+
+
 def test_a_sliding_window_that_goes_out_at_once_is_never_open(tmp_path: Path) -> None:
     rows = [{"_t": 0, "_order": order(0), "_trigger": True}]
     plan = plan_of('sliding lookback="4s" lookahead=null when=null partition_by=[]', emit="at_once")

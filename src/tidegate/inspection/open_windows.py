@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, assert_never
 
 from tidegate.engine.windows.panes.grid import PaneGrid, pane_grid
 from tidegate.inspection.fingerprint import window_of
-from tidegate.plan.columns import EMIT, OPEN, ORDER, PANE, TIME
+from tidegate.plan.columns import AFTER, CAME, EMIT, OPEN, ORDER, PANE, TIME
 from tidegate.plan.windows import Count, Cumulate, Hopping, Session, Sliding, State, Tumbling
 from tidegate.state.manifest import Manifest
 from tidegate.state.plan_file import PlanFile
@@ -106,12 +106,12 @@ class OpenWindows:
     def _panes(self, grid: PaneGrid, start_us: int | None) -> Iterable[OpenWindow]:
         within = None if start_us is None else (PANE, start_us, start_us + grid.size_us)
         windows: dict[int, OpenWindow] = {}
-        for row in self._rows(PANE, within=within):
-            pane_us = row[PANE]
+        for row in self._rows(PANE, *self._stored(AFTER), within=within):
+            pane_us, after_us = row[PANE], row.get(AFTER)
             last_us = grid.last_end(pane_us)
             first_us = first_end(grid, pane_us)
             for end_us in range(first_us, last_us + 1, grid.stride_us):
-                if self._is_open(end_us):
+                if self._is_open(end_us) and (after_us is None or end_us > after_us):
                     window = windows.get(end_us)
                     if window is None:
                         start = start_of(grid, end_us)
@@ -121,8 +121,13 @@ class OpenWindows:
 
     def _sessions(self, gap_us: int) -> Iterator[OpenWindow]:
         due_us = None if self.manifest.bound_us is None else self.manifest.bound_us - gap_us
-        spans = [row for row in self._rows(_FIRST, _LAST) if due_us is None or row[_LAST] >= due_us]
+        came = self._stored(AFTER, CAME, ORDER)
+        rows = self._rows(_FIRST, _LAST, *came if AFTER in came else ())
+        spans = [row for row in rows if due_us is None or row[_LAST] >= due_us]
         for of_key in _by(self._group, spans):
+            if any(self._came_behind(span) for span in of_key):
+                yield from self._followed(of_key, gap_us)
+                continue
             window: OpenWindow | None = None
             last_us = 0
             for span in sorted(of_key, key=lambda span: (span[_FIRST], span[_LAST])):
@@ -136,6 +141,32 @@ class OpenWindows:
                 window.add(self._group, span)
             if window is not None:
                 yield window
+
+    def _came_behind(self, span: Row) -> bool:
+        """Whether sessions may have parted when a span came, see ``sessions/record.py``."""
+        after_us, bound_us = span.get(AFTER), self.manifest.bound_us
+        return after_us is not None and (bound_us is None or after_us > bound_us)
+
+    def _followed(self, spans: Iterable[Row], gap_us: int) -> Iterator[OpenWindow]:
+        """The sessions of a key, of which some have parted."""
+        sessions: list[_Session] = []
+        for span in sorted(spans, key=_arrival):
+            own = _Session.of(span)
+            after_us = span[AFTER] if self._came_behind(span) else None
+            joined = [
+                each
+                for each in sessions
+                if own.first_us <= each.last_us + gap_us
+                and own.last_us >= each.first_us - gap_us
+                and (after_us is None or each.last_us + gap_us >= after_us)
+            ]
+            sessions = [each for each in sessions if each not in joined]
+            sessions.append(_Session.united([*joined, own]))
+        for each in sessions:
+            window = OpenWindow(start_us=each.first_us, end_us=each.last_us + gap_us)
+            for span in each.spans:
+                window.add(self._group, span)
+            yield window
 
     def _pending(self, sliding: Sliding) -> Iterator[OpenWindow]:
         if self.plan.fingerprint.get("emit") != "on_close":
@@ -155,7 +186,9 @@ class OpenWindows:
                 )
                 first = bisect_left(times, window.start_us)
                 for other in of_partition[first : bisect_right(times, window.end_us)]:
-                    window.add(self._group, other)
+                    after_us = other.get(AFTER)
+                    if after_us is None or window.end_us >= after_us:
+                        window.add(self._group, other)
                 yield window
 
     def _of_partitions(self, open_rows: Callable[[list[Row]], list[Row]]) -> Iterator[OpenWindow]:
@@ -168,6 +201,10 @@ class OpenWindows:
                 for row in still_open:
                     window.add(self._group, row)
                 yield window
+
+    def _stored(self, *names: str) -> list[str]:
+        """Those of some columns that the state has."""
+        return [name for name in names if name in self.manifest.schema]
 
     def _rows(self, *needed: str, within: tuple[str, int, int] | None = None) -> Iterator[Row]:
         """The state rows of windows, or those in a range; ``needed`` are columns of the kind."""
@@ -213,6 +250,37 @@ def _last_rows(rows: list[Row], count: int, every: int) -> list[Row]:
 
 def _place(row: Row) -> tuple[int, ...]:
     return tuple(row[ORDER].values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Session:
+    """A session of a key, or a part of one: its times and its spans."""
+
+    first_us: int
+    last_us: int
+    spans: tuple[Row, ...]
+
+    @staticmethod
+    def of(span: Row) -> _Session:
+        """A span alone, with the times of its own rows."""
+        if CAME in span:
+            return _Session(first_us=span[_FIRST], last_us=span[CAME]["l"], spans=(span,))
+        time_us = span[ORDER]["t"]
+        return _Session(first_us=time_us, last_us=time_us, spans=(span,))
+
+    @staticmethod
+    def united(parts: Sequence[_Session]) -> _Session:
+        """One session of several parts."""
+        return _Session(
+            first_us=min(part.first_us for part in parts),
+            last_us=max(part.last_us for part in parts),
+            spans=tuple(span for part in parts for span in part.spans),
+        )
+
+
+def _arrival(span: Row) -> tuple[int, int]:
+    came = span[CAME] if CAME in span else span[ORDER]
+    return came["b"], came["i"]
 
 
 def _by(names: Sequence[str], rows: Iterable[Row]) -> Iterable[list[Row]]:
