@@ -58,9 +58,17 @@ LAWS = {
     },
     **{
         f"{name} by record": Law(
-            query=QUERIES[name], settings={**ALL, **BY_RECORD}, rows=60, greets=True
+            query=query,
+            settings={
+                **ALL,
+                **DEDUP,
+                **BY_RECORD,
+                **(QUOTAS if name in GROUPED and name != "session" else {}),
+            },
+            rows=60,
+            greets=True,
         )
-        for name in ("tumbling", "hopping with gaps", "state", "count")
+        for name, query in QUERIES.items()
     },
 }
 QUICK = ("hopping", "state by record")

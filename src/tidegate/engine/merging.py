@@ -66,7 +66,7 @@ def _merged(
     operator = job.operator
     io.tasks.set_for(crowd)
     rows = operator.merge(io.read(crowd), intent.bound_us, some_behind=some_behind)
-    if not operator.merges_rows:
+    if some_behind or not operator.merges_rows:
         rows = rows.coalesce(files_for(crowd))
     if operator.file_order:
         rows = rows.sortWithinPartitions(*operator.file_order)
