@@ -134,9 +134,9 @@ LAWS = {
         settings={**RECORD, "max_groups": 6},
     ),
     "cumulate within quotas, rows kept": Law(
-        query=f"SELECT k, {VALUES} FROM r GROUP BY cumulatewindow('ss', 8, 2), k",
+        query=f"SELECT k, collect_list(v) AS vs, {VALUES} FROM r "
+        "GROUP BY cumulatewindow('ss', 8, 2), k",
         settings={**RECORD, "max_groups": 7, "max_rows_per_group": 2},
-        path="off",
     ),
     "state": Law(
         query=f"SELECT k, {ORDERED} FROM r "
