@@ -146,6 +146,6 @@ def _of_keys(rows: DataFrame, asked: DataFrame, how: str) -> DataFrame:
     """Return the rows with one of some keys (``SEMI``), or with none of them (``ANTI``)."""
     return over_all(
         {"rows": rows, "asked": asked},
-        f"SELECT /*+ BROADCAST(asked) */ rows.* FROM {{rows}} AS rows "
+        f"SELECT rows.* FROM {{rows}} AS rows "
         f"LEFT {how} JOIN {{asked}} AS asked ON rows.{DEDUP_KEY} = asked.{DEDUP_KEY}",
     )

@@ -135,7 +135,7 @@ class RecordLateness:
         chunk = f"SELECT DISTINCT {shard}{PLACE} >> {CHUNK_BITS} AS {CHUNK} FROM {{wanted}}"
         of_wanted = over_all(
             {"chunks": self._chunks(numbered, seen), "wanted": wanted},
-            f"SELECT /*+ BROADCAST(wanted) */ chunks.* FROM {{chunks}} AS chunks "
+            f"SELECT chunks.* FROM {{chunks}} AS chunks "
             f"LEFT SEMI JOIN ({chunk}) AS wanted ON {same}",
         )
         return self._judged(numbered, of_wanted, arrival.start).select(PLACE, BEHIND)
