@@ -348,6 +348,12 @@ def test_lateness_by_record_is_refused_where_it_cannot_be_had(
     assert not physical(query(window=window), by_clock).watermark.by_record
 
 
+def test_lateness_by_record_is_refused_beside_a_quota_of_the_rows_of_sessions() -> None:
+    listing = replace(query(window=WINDOWS[3]), aggregates=(aggregate("_a0", "median", "_x0"),))
+    with pytest.raises(ConfigError, match="for sessions together with max_rows_per_group"):
+        physical(listing, replace(BY_RECORD, max_rows_per_group=9))
+
+
 @pytest.mark.parametrize("window", [*WINDOWS[:4], AHEAD, *WINDOWS[5:]])
 def test_lateness_shapes_the_state_where_a_row_can_be_late_for_some_windows(
     window: Window,

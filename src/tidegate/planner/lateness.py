@@ -39,4 +39,9 @@ def _refused(spec: WatermarkSpec, window: Window, settings: Settings) -> tuple[s
                 "would have to be followed row by row, over all keys",
                 "Leave max_groups out.",
             )
+        case Session() if settings.max_rows_per_group is not None:
+            return (
+                "not implemented yet for sessions together with max_rows_per_group",
+                "Leave max_rows_per_group out.",
+            )
     return None
