@@ -297,6 +297,13 @@ MUTANTS = (
         tests=cases("record and session"),
     ),
     Mutant(
+        name="lateness by record: a session reaches to spans that it does not touch",
+        file="engine/windows/sessions/settling.py",
+        old="near = self._near(open_from(others, due_us)",
+        new="near = (lambda spans, _: spans)(open_from(others, due_us)",
+        tests=cases("record and session"),
+    ),
+    Mutant(
         name="lateness by record: a sliding window has rows that came after it had closed for them",
         file="engine/windows/sliding/operator.py",
         old="if any(segment.came_behind(ends_from_us) for segment in needed):",

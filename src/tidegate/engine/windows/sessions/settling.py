@@ -53,8 +53,7 @@ class Settling:
         if may_touch:
             live = open_from(io.read(may_touch), due.due_us).select(*self.shape.keys, FIRST, LAST)
             watched, seen = observed(live, {"next": f"min({LAST})"})
-            near_us = by_reference(due.due_us + self.gap_us, FIRST)
-            near = watched.where(f"{FIRST} < {near_us}")
+            near = self._near(watched, due.due_us)
         settled = self._written(epoch, self.shape.chained(due.spans, near), due.due_us, io)
         return replace(settled, next_us=seen()["next"] if seen else None)
 
@@ -78,11 +77,15 @@ class Settling:
         ended = self.shape.ended(spans.where(ends_before(ENDS, due_us)))
         waiting = self.shape.waiting(spans.where(f"NOT ({ends_before(ENDS, due_us)})"))
         others = following.with_keys(live.spans, keys, "ANTI")
-        near = open_from(others, due_us).select(*self.shape.keys, FIRST, LAST)
+        near = self._near(open_from(others, due_us).select(*self.shape.keys, FIRST, LAST), due_us)
         chained = self.shape.chained(before(others, due_us), near)
         settled = self._written(epoch, chained.unionByName(ended).unionByName(waiting), due_us, io)
         behind_us = max((s.behind_us for s in behind if s.behind_us is not None), default=None)
         return replace(settled, segment=replace(settled.segment, behind_us=behind_us))
+
+    def _near(self, spans: DataFrame, due_us: int) -> DataFrame:
+        """Return those of spans that are not due which a due one may touch."""
+        return spans.where(f"{FIRST} < {by_reference(due_us + self.gap_us, FIRST)}")
 
     def _written(self, epoch: int, chained: DataFrame, due_us: int, io: StateIO) -> Settled:
         """Write spans that were due, with the times of their sessions."""
