@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import shutil
@@ -153,6 +154,13 @@ class Page:
                 self.requests.append(facts["request"]["url"])
 
 
+def _moved(number: int) -> int:
+    """Give an open file a number of 10 or more."""
+    moved = fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 10)
+    os.close(number)
+    return moved
+
+
 @contextmanager
 def open_browser() -> Iterator[Page]:
     """Start a browser with an empty page; it ends with the context."""
@@ -170,10 +178,18 @@ def open_browser() -> Iterator[Page]:
             f"--user-data-dir={profile}",
             "about:blank",
         ]
-        # The browser reads commands from 3 and writes answers to 4.
+        # The browser reads commands from 3 and writes answers to 4. These may be in use here, so
+        # our ends get numbers that are out of the way.
+        to_read, answers_write = _moved(to_read), _moved(answers_write)
+
+        def connect() -> None:
+            os.dup2(to_read, 3)
+            os.dup2(answers_write, 4)
+
         process = subprocess.Popen(
-            ["sh", "-c", f'exec 3<&{to_read} 4>&{answers_write}; exec "$@"', "sh", *command],
-            pass_fds=(to_read, answers_write),
+            command,
+            preexec_fn=connect,
+            pass_fds=(3, 4),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )

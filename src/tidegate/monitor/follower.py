@@ -26,7 +26,7 @@ from tidegate.state.watermark import Shard
 # Open windows that are listed.
 MOST_WINDOWS = 100
 
-# Up to so many rows a state is read again for each kept manifest, when the monitor starts.
+# Up to so many rows the states between two looks are read, too.
 SMALL_STATE = 20_000
 
 # Reading the state takes this share of the time at most.
@@ -168,8 +168,7 @@ class Follower:
         started = time.monotonic()
         if started < self._next_read:
             return False
-        if self.state.epoch < 0:
-            self._look_back(manifest, plan)
+        self._look_back(manifest, plan)
         problem, windows, shards = None, NextWindows(), manifest.watermark.shards
         try:
             windows = self._windows_of(manifest, plan)
@@ -186,19 +185,22 @@ class Follower:
         return True
 
     def _look_back(self, manifest: Manifest, plan: PlanFile) -> None:
-        """See which windows kept manifests had open; some have closed since.
+        """See which windows were open since the last look; some have closed already.
 
-        That is the oldest one, and all others whose state is small.
+        That is in kept manifests whose state is small, and at first in the oldest one.
         """
         with suppress(Exception):  # It is only a look, and files may be deleted at any moment.
-            epochs = sorted(self.reader.commits())
-            for epoch in epochs:
+            known = self.state.epoch
+            for epoch in sorted(self.reader.commits()):
+                if not known < epoch < manifest.epoch:
+                    continue
                 before = self.reader.head(epoch)
                 rows = sum(segment.rows for segment in before.tables.of_windows)
-                if epoch < manifest.epoch and (epoch == epochs[0] or rows <= SMALL_STATE):
+                if rows <= SMALL_STATE or known < 0:
                     windows = self._windows_of(before, plan)
                     with self._lock:
                         self._timeline.see(windows, before.bound_us)
+                known = max(known, 0)
 
     def _windows_of(self, manifest: Manifest, plan: PlanFile) -> NextWindows:
         if not self.reader.is_local:

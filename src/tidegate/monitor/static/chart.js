@@ -43,7 +43,7 @@ export class Chart {
         s("line", { x1: 0, x2: 22, y1: 4, y2: 4, class: `line line${place}` })), each.name));
     this.element = h("figure", { class: "card" },
       h("figcaption", {}, h("h3", {}, spec.title), h("span", { class: "unit" }, spec.unit), h("ul", { class: "keys" }, keys)),
-      this.svg, this.readout, this.details);
+      this.svg, h("div", { class: "under" }, this.readout, this.details));
     this.svg.addEventListener("pointermove", (event) => this.pointAt(event.offsetX));
     this.svg.addEventListener("pointerleave", () => this.select(null));
     this.svg.addEventListener("keydown", (event) => this.key(event));
@@ -71,8 +71,8 @@ export class Chart {
     const { series, format, unit, title } = this.spec;
     const all = series.flatMap((each) => this.points.map(each.value)).filter((each) => each !== null && each !== undefined);
     const low = Math.min(0, ...all), high = Math.max(this.spec.least ?? 1, ...all);
-    const step = niceStep((high - low) || 1, 4);
-    const bottom = Math.floor(low / step) * step, top = Math.ceil(high / step) * step;
+    const step = niceStep((high - low) * 1.05 || 1, 4);
+    const bottom = Math.floor(low / step) * step, top = Math.ceil(high * 1.02 / step) * step;
     const y = (value) => TOP + (top - value) / (top - bottom) * (HEIGHT - TOP - BOTTOM);
     this.y = y;
     const parts = [];
@@ -85,7 +85,7 @@ export class Chart {
       const { ticks, step: apart } = timeTicks(this.from, this.to, Math.max(2, Math.floor(this.width / 110)));
       for (const at of ticks) {
         parts.push(s("line", { x1: this.x(at), x2: this.x(at), y1: HEIGHT - BOTTOM, y2: HEIGHT - BOTTOM + 4, class: "axis" }),
-          s("text", { x: this.x(at), y: HEIGHT - 8, "text-anchor": "middle", class: "tick" }, tick(at, apart)));
+          s("text", { x: this.x(at), y: HEIGHT - 8, "text-anchor": this.x(at) > this.width - 36 ? "end" : "middle", class: "tick" }, tick(at, apart)));
       }
     } else {
       parts.push(s("text", { x: this.width / 2, y: HEIGHT / 2, "text-anchor": "middle", class: "tick" }, "no steps in this time"));

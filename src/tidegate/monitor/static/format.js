@@ -66,6 +66,19 @@ export function tick(us, step) {
   return step >= 60 ? text.slice(11, 16) : text.slice(11, step < 1 ? 23 : 19);
 }
 
+/** The time of day to the second, as it stands in a large font. */
+export function second(us) {
+  return moment(us).slice(11, 19) || moment(us);
+}
+
+/** A window as it is kept, kind name="JSON" .., in words: what is nothing is left out. */
+export function windowWords(text) {
+  const [kind, ...rest] = text.split(" ");
+  const pairs = [...rest.join(" ").matchAll(/(\w+)=("(?:[^"\\]|\\.)*"|\[[^\]]*\]|[^\s]+)/g)].map(([, name, value]) => [name.replaceAll("_", " "), value.replace(/^"|"$/g, "")]);
+  const told = pairs.filter(([name, value]) => !["null", "[]"].includes(value) && !(name === "offset" && value === "0s"));
+  return [kind, ...told.map(([name, value]) => `${name} ${value}`)].join(" · ");
+}
+
 /** A word for a number of things: 1 row, 2 rows. */
 export function many(value, one, more = `${one}s`) {
   return `${count(value)} ${value === 1 ? one : more}`;

@@ -4,7 +4,9 @@ import { h, s } from "./dom.js";
 import { count, duration, many, tick, time } from "./format.js";
 import { timeTicks } from "./chart.js";
 
-const LANE = 22, GAP = 4, TOP = 34, BOTTOM = 26, LANES = 14, SIDE = 14;
+const GAP = 4, TOP = 34, BOTTOM = 26, LANES = 14, SIDE = 14;
+// Bars are as high as there is room for: few of them are high.
+const laneHeight = (lanes) => lanes <= 3 ? 34 : lanes <= 8 ? 24 : 18;
 
 /** The windows to draw and the range of event time that shows them. */
 function view(windows, watermark) {
@@ -66,7 +68,7 @@ export class Timeline {
       return;
     }
     const { placed, lanes: used } = lanes(shown.windows);
-    const height = TOP + used * (LANE + GAP) + BOTTOM;
+    const lane = laneHeight(used), height = TOP + used * (lane + GAP) + BOTTOM;
     const x = (us) => SIDE + (us - shown.from) / (shown.to - shown.from) * (width - 2 * SIDE);
     const inside = (us) => Math.max(0, Math.min(width, x(us)));
     const parts = [];
@@ -77,7 +79,7 @@ export class Timeline {
       parts.push(s("line", { x1: x(at), x2: x(at), y1: TOP - 6, y2: floor, class: "grid" }),
         s("text", { x: x(at), y: height - 8, "text-anchor": "middle", class: "tick" }, tick(at, step)));
     }
-    for (const { window, lane } of placed) parts.push(this.bar(window, TOP + lane * (LANE + GAP), inside));
+    for (const each of placed) parts.push(this.bar(each.window, TOP + each.lane * (lane + GAP), lane, inside));
     if (bound !== null && bound !== watermark && x(bound) > 0) {
       parts.push(s("line", { x1: x(bound), x2: x(bound), y1: TOP - 6, y2: floor, class: "bound" }));
     }
@@ -91,7 +93,7 @@ export class Timeline {
     this.describe(found, placed.length);
   }
 
-  bar(window, y, x) {
+  bar(window, y, height, x) {
     const { watermark_us: watermark } = this.facts;
     const state = window.closed_in !== null ? "closed" : watermark !== null && window.end_us <= watermark ? "ended" : "open";
     const left = x(window.start_us), wide = Math.max(2, x(window.end_us) - left - 1);
@@ -101,8 +103,8 @@ export class Timeline {
       (window.groups === null ? "" : `, ${many(window.groups, "group")}`) + `, ${many(window.rows, "row")} of state`;
     const text = count(size);
     return s("g", { class: `window ${state}` }, s("title", {}, title),
-      s("rect", { x: left, y, width: wide, height: LANE, rx: 4, class: `bar ${state}` }),
-      wide > 9 * text.length + 6 ? s("text", { x: left + wide / 2, y: y + 15, "text-anchor": "middle", class: "size" }, text) : null);
+      s("rect", { x: left, y, width: wide, height, rx: 4, class: `bar ${state}` }),
+      wide > 9 * text.length + 6 ? s("text", { x: left + wide / 2, y: y + height / 2 + 4, "text-anchor": "middle", class: "size" }, text) : null);
   }
 
   describe(found, drawn) {

@@ -2,7 +2,7 @@
 
 import { Chart } from "./chart.js";
 import { h, say, table } from "./dom.js";
-import { bytes, count, duration, many, moment, short, time } from "./format.js";
+import { bytes, count, duration, many, moment, second, short, time, windowWords } from "./format.js";
 import { planTree } from "./plan.js";
 import { Timeline } from "./timeline.js";
 
@@ -48,16 +48,14 @@ export class Transform {
     this.values = new Map();
     this.since = h("p", { class: "since" });
     this.sections = {};
-    for (const [name, title] of [["open", "Open windows"], ["results", "Latest results"], ["side", "Side output"], ["shards", "Shards"], ["plan", "Plan"], ["about", "About this checkpoint"]]) {
-      this.sections[name] = h("div", { class: "body" });
-    }
+    for (const name of ["open", "side", "shards", "results", "plan", "about"]) this.sections[name] = h("div", {});
     const section = (name, title, wide) => h("section", { class: `card${wide ? " wide" : ""}`, "aria-label": title }, h("h3", {}, title), this.sections[name]);
     this.element = h("div", { class: "transform" },
       h("div", { class: "heading" }, this.title, this.status), this.about, this.problems, this.numbers,
       h("div", { class: "grid-of-cards" },
         this.timeline.element, ...this.charts.map((each) => each.element),
-        section("open", "Open windows"), section("side", "Side output"), section("results", "Latest results", true),
-        section("shards", "Shards"), section("about", "About this checkpoint"), section("plan", "Plan", true)),
+        section("open", "Open windows"), section("side", "Side output"), section("shards", "Shards"),
+        section("results", "Latest results", true), section("plan", "Plan", true), section("about", "About this checkpoint", true)),
       this.since);
   }
 
@@ -93,7 +91,7 @@ export class Transform {
       say(this.about, "No step has been committed yet. The page shows the transform as soon as one is.");
       return;
     }
-    say(this.about, [facts.window, facts.keys.length ? `by ${facts.keys.join(", ")}` : null, facts.closes ? `closes ${facts.closes}` : null].filter(Boolean).join(" · "));
+    say(this.about, [facts.window ? windowWords(facts.window) : null, facts.keys.length ? `by ${facts.keys.join(", ")}` : null, facts.closes ? `closes ${facts.closes}` : null].filter(Boolean).join(" · "));
     this.headline(facts);
     const newest = this.points.at(-1)?.clock_us ?? facts.clock_us ?? 0;
     const oldest = this.points[0]?.clock_us ?? newest;
@@ -115,7 +113,7 @@ export class Transform {
   headline(facts) {
     const last = this.points.at(-1);
     this.number("rows read", `${short(facts.rate)} /s`, `${count(facts.totals.rows_in)} so far`);
-    this.number("watermark", facts.watermark_us === null ? "none yet" : time(facts.watermark_us), facts.watermark_us === null ? "" : moment(facts.watermark_us).slice(0, 10));
+    this.number("watermark", facts.watermark_us === null ? "none yet" : second(facts.watermark_us), facts.watermark_us === null ? "" : `${moment(facts.watermark_us).slice(0, 10)} UTC`);
     this.number("watermark lag", facts.lag_us === null ? "–" : duration(facts.lag_us / 1e6), "behind the clock");
     const late = facts.totals.rows_in ? facts.totals.late / facts.totals.rows_in : 0;
     this.number("late rows", count(facts.totals.late), `${(late * 100).toFixed(late > 0 && late < 0.01 ? 2 : 1)} % of rows read`);
