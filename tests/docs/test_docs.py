@@ -81,7 +81,8 @@ def default_text(name: str) -> str:
     """Return the default of a setting as the table shows it."""
     value = SettingsSection.model_fields[name].default
     if isinstance(value, int):
-        return format_duration(value)
+        is_number = name in {field.name for field in fields(Settings)}  # durations end in _us
+        return str(value) if is_number else format_duration(value)
     return "none" if value is None else value.value
 
 

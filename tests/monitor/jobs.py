@@ -5,6 +5,7 @@ Its query counts clicks by page in tumbling windows of ten seconds, with lag and
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -20,6 +21,7 @@ from tidegate.metrics.report import Counts, Emissions, StepSummary
 from tidegate.state.manifest import Segment, Tables, Writer
 from tidegate.state.plans import put_plan
 from tidegate.state.watermark import Shard, WatermarkState
+from tidegate.time import format_time
 
 SIZE_US = 10 * SECOND
 PLAN = plan_of(
@@ -82,6 +84,7 @@ class PretendedJob:
     totals: Counts = field(default_factory=Counts)
     emitted: Emissions = field(default_factory=Emissions)
     segments: list[Segment] = field(default_factory=list)
+    reasons: Counter[str] = field(default_factory=Counter)
     groups: dict[tuple[int, str], int] = field(default_factory=dict)
     watermark_us: int | None = None
     greatest_us: int | None = None
@@ -109,11 +112,13 @@ class PretendedJob:
         self.epoch += 1
         bound_us = self.bound_us
         taken: Counter[tuple[int, str]] = Counter()
-        late = 0
+        unused: list[tuple[str, str, int, str]] = []
         for time_us, page in clicks:
             start_us = time_us // SIZE_US * SIZE_US
-            if bound_us is not None and start_us + SIZE_US <= bound_us:
-                late += 1
+            if page == "/error":
+                unused.append(("error", "division_by_zero", time_us, page))
+            elif bound_us is not None and start_us + SIZE_US <= bound_us:
+                unused.append(("late", "allowed_lateness_exceeded", time_us, page))
             else:
                 taken[start_us, page] += 1
             self.greatest_us = max(time_us, self.greatest_us or time_us)
@@ -125,27 +130,35 @@ class PretendedJob:
                 self.groups[group] = self.groups.get(group, 0) + n
         if self.greatest_us is not None:
             self.watermark_us = max(self.greatest_us - self.lag_us, self.watermark_us or -(2**62))
-        self.totals += Counts(rows_in=len(clicks), accumulated=len(clicks) - late, late=late)
-        self._close()
-        self._commit(clock_us, **facts)
+        kinds = Counter(kind for kind, *_ in unused)
+        self.totals += Counts(rows_in=len(clicks), accumulated=taken.total(), **kinds)
+        self.reasons += Counter(reason for _, reason, *_ in unused)
+        sample = [_record(*each) for each in unused[:5]]
+        self._commit(clock_us, self._close(), sample, **facts)
 
     @property
     def bound_us(self) -> int | None:
         """Windows up to here have closed."""
         return None if self.watermark_us is None else self.watermark_us - self.lateness_us
 
-    def _close(self) -> None:
+    def _close(self) -> list[str]:
+        """Close the windows that are due; return a sample of their results."""
         bound_us = self.bound_us
         due = [g for g in self.groups if bound_us is not None and g[0] + SIZE_US <= bound_us]
         windows = {start_us for start_us, _ in due}
         self.emitted += Emissions(closed_windows=len(windows), rows_out=len(due))
-        for group in due:
-            del self.groups[group]
+        results = [
+            {"page": page, "n": self.groups.pop((start_us, page)), "start": format_time(start_us)}
+            for start_us, page in due
+        ]
         oldest = min((start for start, _ in self.groups), default=None)
         self.segments = [s for s in self.segments if oldest is not None and s.last_us >= oldest]
+        return [json.dumps(result) for result in results[:5]]
 
-    def _commit(self, clock_us: int, **facts: Any) -> None:
+    def _commit(self, clock_us: int, results: list[str], unused: list[str], **facts: Any) -> None:
         step = StepSummary(
+            results=tuple(results),
+            side_output=tuple(unused),
             open_windows=len({start for start, _ in self.groups}),
             duration_ms=180 + 7 * self.epoch % 60,
             phases_ms={"ingest": 120, "close": 40, "side_output": 0, "merge": 0, "commit": 20},
@@ -162,6 +175,7 @@ class PretendedJob:
             writer=self.writer,
             totals=self.totals,
             emitted=self.emitted,
+            reasons=dict(self.reasons),
             step=step,
         )
         put(self.checkpoint, replace(written, **facts))
@@ -169,6 +183,13 @@ class PretendedJob:
         old = folder / "manifests" / f"{self.epoch - self.kept}.json"
         old.unlink(missing_ok=True)
         shutil.rmtree(folder / "segments" / f"{self.epoch - 40}-aa-batch", ignore_errors=True)
+
+
+def _record(kind: str, reason: str, time_us: int, page: str) -> str:
+    """A record of side output, cut as the engine cuts it."""
+    event = {"ts": format_time(time_us), "page": page}
+    record = {"kind": kind, "reason": reason, "event_time": event["ts"], "original_event": event}
+    return json.dumps({**record, "shard": None})[:1_000]
 
 
 def put(checkpoint: Path, written: Any) -> None:

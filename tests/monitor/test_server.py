@@ -62,7 +62,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("per_page", "<b>per user"):
         job = PretendedJob(checkpoint=folder / name)
         job.step(NOW, [(NOW - 20 * SECOND, "/home"), (NOW - 5 * SECOND, "<script>alert(1)")])
-        job.step(NOW + SECOND, [(NOW, "/home"), (NOW - 60 * SECOND, "/late")])
+        late, wrong = (NOW - 60 * SECOND, "/late" * 500), (NOW, "/error")
+        job.step(NOW + SECOND, [(NOW, "/home"), late, wrong])
     (folder / "secret.json").write_text('{"password": "hunter2"}')
     return folder
 
@@ -78,7 +79,7 @@ def test_the_list_has_a_line_for_each_transform(client: Client) -> None:
     found = client.get("/api/transforms").json()["transforms"]
     assert [each["id"] for each in found] == ["<b>per user", "per_page"]
     assert found[1]["status"] == "running"
-    assert (found[1]["rows_in"], found[1]["late"], found[1]["rate"]) == (4, 1, 2.0)
+    assert (found[1]["rows_in"], found[1]["late"], found[1]["rate"]) == (5, 1, 3.0)
     assert found[1]["lag_us"] == 5 * SECOND
 
 
@@ -97,8 +98,19 @@ def test_a_transform_has_its_history_windows_side_output_and_plan(client: Client
         "kind": "late",
         "records": 1,
         "sink": "late_clicks",
-        "key": "side_output.late.sink",
+        "reasons": {"allowed_lateness_exceeded": 1},
     }
+    assert facts["side_output"][2]["reasons"] == {"division_by_zero": 1}
+    (result,) = facts["results"]
+    assert result == {
+        "epoch": 1,
+        "clock_us": NOW + SECOND,
+        "row": {"page": "/home", "n": "1", "start": "1970-01-01T00:16:20Z"},
+    }
+    wrong, late = facts["side_sample"]
+    assert (wrong["row"]["kind"], wrong["row"]["shard"]) == ("error", None)
+    assert wrong["row"]["original_event"] == '{"ts": "1970-01-01T00:16:40Z", "page": "/error"}'
+    assert late["text"].startswith('{"kind": "late", "reason": "allowed_lateness_exceeded"')
     assert facts["plan"]["name"] == "DataSink"
     aggregation = facts["plan"]["children"][0]
     assert aggregation["facts"] == [["keys", "_k0 = page"], ["accumulators", "_a0 = count(*)"]]

@@ -162,6 +162,8 @@ class SettingsSection(Section):
     """dedup_horizon is how long a value of dedup_key is remembered, e.g. "10m"."""
     streaming_aggregation: RowPath = Field(DEFAULTS.streaming_aggregation, strict=False)
     """streaming_aggregation is "auto" (the default) or "off": rows are kept whole."""
+    monitor_samples: Annotated[int, Field(ge=0, le=100)] = DEFAULTS.monitor_samples
+    """monitor_samples is how many rows of a step's output its manifest shows; 0: none."""
 
 
 class SideOutputKindSection(Section):

@@ -11,7 +11,6 @@ from tidegate.metrics.report import PHASES, BatchReport, StepSummary
 if TYPE_CHECKING:
     from tidegate.engine.job import Job
     from tidegate.metrics.report import Counts
-    from tidegate.state.intents import StepKind
     from tidegate.state.manifest import Manifest
 
 
@@ -37,10 +36,10 @@ class Stopwatch:
         return round((time.monotonic() - self._started) * 1000)
 
 
-def summarized(after: Manifest, kind: StepKind, job: Job, stopwatch: Stopwatch) -> Manifest:
-    """Return the manifest of a step, about to be written, with a summary of the step."""
-    summary = StepSummary(
-        kind=kind.value,
+def summarized(after: Manifest, summary: StepSummary, job: Job, stopwatch: Stopwatch) -> Manifest:
+    """Return the manifest of a step, about to be written, with the summary of the step."""
+    summary = replace(
+        summary,
         open_windows=job.operator.open_windows(after),
         duration_ms=stopwatch.total_ms(),
         phases_ms=stopwatch.phases(),

@@ -32,10 +32,11 @@ from tidegate.engine.handover import hand_out
 from tidegate.engine.merging import merge_segments
 from tidegate.engine.reporting import Stopwatch, report_of, summarized
 from tidegate.engine.rows.prepare import BatchStart
+from tidegate.engine.samples import counted_results, samples_due
 from tidegate.engine.side_output.records import Judged
 from tidegate.engine.side_output.routing import Unused, goes_out, write_side_output
 from tidegate.engine.windows.operator import Arrival, Closed, Closing, Ingested
-from tidegate.metrics.report import BatchReport, Counts, Emissions
+from tidegate.metrics.report import BatchReport, Counts, Emissions, StepSummary
 from tidegate.plan.columns import ERROR
 from tidegate.plan.logical import Authority
 from tidegate.plan.settings import TimeMode
@@ -125,13 +126,16 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
     emits = closed.groups is not None or early is not None or bool(job.outlets.takers)
     if emits or goes_out(unused, job):
         _announce(intent, batch, io)
-    write = partial(hand_out, outlets=job.outlets, step=intent, owner=io.store.checkpoint_id)
-    emitted = _emit(closed, early, epoch, job, write)
+    way = _Way(
+        write=partial(hand_out, outlets=job.outlets, step=intent, owner=io.store.checkpoint_id),
+        samples=samples_due(before.clock_us, clock_us, job.plan),
+    )
+    emitted = _emit(closed, early, epoch, job, way)
     stopwatch.ends("close")
     fault_point("after_results", epoch)
 
     unused = replace(unused, failed=emitted.numbers.result_errors, closed=emitted.closed)
-    dropped = write_side_output(unused, job)
+    written = write_side_output(unused, job)
     stopwatch.ends("side_output")
     fault_point("after_side_output", epoch)
 
@@ -161,10 +165,11 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
             schema=io.types,
             tables=replace(live, shards=io.store.put_shards(epoch, before, watermark.shards)),
             totals=state.totals + counts,
-            dropped=state.dropped + dropped,
+            dropped=state.dropped + written.dropped,
             emitted=state.emitted + emitted.numbers,
+            reasons=written.added_to(state.reasons),
         ),
-        batch.kind,
+        StepSummary(kind=batch.kind.value, results=emitted.sample, side_output=written.sample),
         job,
         stopwatch,
     )
@@ -178,7 +183,7 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
         report_of(after, counts, job, stopwatch),
         kind=str(batch.kind),
         **asdict(emitted.numbers),
-        dropped=dropped,
+        dropped=written.dropped,
         merges=int(live is not closed.tables),
         clock_leaps=int(leap is not None),
         clean_up_failures=clean_up_failures,
@@ -218,6 +223,7 @@ class Emitted:
 
     numbers: Emissions = field(default_factory=Emissions)
     closed: DataFrame | None = None
+    sample: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,13 +269,15 @@ def _with_fallbacks(counts: Counts, job: Job) -> Counts:
     return replace(counts, processing_time_fallback=counts.accumulated) if unasked else counts
 
 
-def _emit(
-    closed: Closed,
-    early: DataFrame | None,
-    epoch: int,
-    job: Job,
-    write: Callable[[DataFrame | None], None],
-) -> Emitted:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Way:
+    """What takes the results of a step, and how many of them its manifest keeps."""
+
+    write: Callable[[DataFrame | None], None]
+    samples: int
+
+
+def _emit(closed: Closed, early: DataFrame | None, epoch: int, job: Job, way: _Way) -> Emitted:
     provisional: DataFrame | None = None
     provisional_rows: Callable[[], dict[str, int]] = dict
     if early is not None:
@@ -277,7 +285,7 @@ def _emit(
             job.finisher.finish(early, epoch, final=False), {"rows": "count(1)"}
         )
     if closed.groups is None:
-        write(provisional)
+        way.write(provisional)
         if provisional is None:
             return Emitted()
         return Emitted(numbers=Emissions(early_rows=_rows(provisional_rows)))
@@ -289,20 +297,18 @@ def _emit(
         results = job.finisher.results(watched)
     else:
         results = job.finisher.finish(closed.groups, epoch)
-    count = closed.rows
-    if count is None or job.finisher.drops_rows:
-        results, numbers = observed(results, {"rows": "count(1)"})
-        count = partial(_rows, numbers)
+    known = None if job.finisher.drops_rows else closed.rows
+    results, count, sample = counted_results(results, job.plan, known, way.samples)
     if provisional is not None:
         results = results.unionByName(provisional)
-    write(results)
+    way.write(results)
     emitted = Emissions(
         closed_windows=closed.windows(),
         rows_out=count(),
         early_rows=provisional_rows().get("rows", 0),
         result_errors=failed().get("failed", 0),
     )
-    return Emitted(numbers=emitted, closed=failing)
+    return Emitted(numbers=emitted, closed=failing, sample=sample())
 
 
 def _rows(numbers: Callable[[], dict[str, int]]) -> int:

@@ -80,12 +80,16 @@ class StepSummary:
         open_windows: windows open after it.
         duration_ms: how long it took until its manifest was written.
         phases_ms: the milliseconds of each of ``PHASES`` until then.
+        results: a few of its final results, as JSON that may be cut short.
+        side_output: a few of the records of side output that it wrote, likewise.
     """
 
     kind: str = "batch"
     open_windows: int = 0
     duration_ms: int = 0
     phases_ms: Mapping[str, int] = field(default_factory=dict)
+    results: tuple[str, ...] = ()
+    side_output: tuple[str, ...] = ()
 
 
 # The phases of a step, in their order.

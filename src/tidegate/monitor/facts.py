@@ -11,7 +11,7 @@ from tidegate.metrics.table import FATES
 from tidegate.monitor.follower import Follower
 from tidegate.monitor.history import Point
 from tidegate.monitor.plan_tree import plan_tree
-from tidegate.plan.side_output import KINDS
+from tidegate.plan.side_output import KINDS, SideOutputKind
 from tidegate.state.manifest import Manifest
 from tidegate.state.watermark import Shard
 
@@ -88,6 +88,8 @@ def facts_of(id: str, follower: Follower, after: int = -1) -> dict[str, Any]:
         },
         "side_output": _side_output(manifest, explained),
         "dropped": asdict(manifest.dropped),
+        "results": [row.to_json() for row in follower.results()],
+        "side_sample": [row.to_json() for row in follower.side_output()],
         "fates": list(FATES),
         "first_epoch": points[0].epoch if points else None,
         "points": [point.to_json() for point in points if point.epoch > after],
@@ -137,6 +139,13 @@ def _shards(manifest: Manifest, shards: Mapping[str, Shard]) -> dict[str, Any]:
     }
 
 
+def _reasons(kind: SideOutputKind, rows: int, written: Mapping[str, int]) -> dict[str, int]:
+    """Records of a kind by reason; of a kind with several reasons, those that were written."""
+    if len(kind.reasons) == 1:
+        return {kind.reasons[0]: rows} if rows else {}
+    return {reason: written[reason] for reason in kind.reasons if reason in written}
+
+
 def _side_output(manifest: Manifest, explained: Mapping[str, Any]) -> list[dict[str, Any]]:
     routes = explained.get("side_output")
     found = []
@@ -150,7 +159,7 @@ def _side_output(manifest: Manifest, explained: Mapping[str, Any]) -> list[dict[
                 "kind": kind.name,
                 "records": rows,
                 "sink": route.get("sink") if isinstance(route, Mapping) else None,
-                "key": f"side_output.{kind.name}.sink",
+                "reasons": _reasons(kind, rows, manifest.reasons),
             }
         )
     return found

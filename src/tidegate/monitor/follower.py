@@ -16,6 +16,7 @@ from tidegate.errors import StateError
 from tidegate.inspection.checkpoint import Checkpoint
 from tidegate.inspection.next_windows import NextWindows, next_windows
 from tidegate.monitor.history import History, Point
+from tidegate.monitor.samples import SampledRow, Samples
 from tidegate.monitor.timeline import SeenWindow, Timeline
 from tidegate.processes import is_running
 from tidegate.state.manifest import Manifest, Writer
@@ -90,6 +91,7 @@ class Follower:
         self.explained: Mapping[str, Any] | None = None
         self.state = StateOf()
         self._history = History()
+        self._samples = Samples()
         self._timeline = Timeline()
         self._next_read = 0.0
         self._lock = threading.Lock()
@@ -105,6 +107,16 @@ class Follower:
         """Return the history after an epoch."""
         with self._lock:
             return self._history.after(after)
+
+    def results(self) -> list[SampledRow]:
+        """Return the newest results that were sampled, the newest first."""
+        with self._lock:
+            return list(reversed(self._samples.results))
+
+    def side_output(self) -> list[SampledRow]:
+        """Return the newest records of side output that were sampled, the newest first."""
+        with self._lock:
+            return list(reversed(self._samples.side_output))
 
     def windows(self) -> list[SeenWindow]:
         """Return the windows that were seen: closed ones, then open ones."""
@@ -130,6 +142,7 @@ class Follower:
             self.manifest, self.plan, self.explained = None, None, None
             with self._lock:
                 self._timeline.forget()
+                self._samples = Samples()
             self.state = StateOf()
         for epoch in sorted(commits):
             if epoch == newest or epoch > known:
@@ -154,6 +167,7 @@ class Follower:
                 self.explained = self.reader.explained(manifest.writer)
         with self._lock:
             self._history.add(manifest)
+            self._samples.add(manifest)
         self.manifest, self.committed_s = manifest, committed_s
 
     def read(self) -> bool:

@@ -72,6 +72,8 @@ WINDOW_TRIGGER = "_trigger"  # TIMESTAMP
 WINDOW_ID, EPOCH = "_id", "_epoch"  # STRING and BIGINT
 FINAL = "_final"  # BOOLEAN, false for a provisional result of a window that is still open
 
+PLACE_IN_TASK = "_place_in_task"  # BIGINT, of a row that is written, if some are sampled
+
 # The functions by which a statement gets them.
 WINDOW_FUNCTIONS = {
     "window_start": WINDOW_START,

@@ -73,6 +73,7 @@ class Settings:
     dedup_key: str | None = None
     dedup_horizon_us: int | None = None
     streaming_aggregation: RowPath = RowPath.AUTO
+    monitor_samples: int = 5
 
 
 # The defaults.

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 # they never arrive.
 PATIENCE_SECONDS = 60
 
+# The same for numbers that may be missing.
+SOON_SECONDS = 1
+
 
 def observed(
     frame: DataFrame, expressions: Mapping[str, str]
@@ -31,6 +34,12 @@ def observed(
         frame: any frame.
         expressions: aggregate expressions (Spark SQL text) by name.
     """
+    return _observed(frame, expressions, PATIENCE_SECONDS)
+
+
+def _observed(
+    frame: DataFrame, expressions: Mapping[str, str], patience_seconds: float
+) -> tuple[DataFrame, Callable[[], dict[str, Any]]]:
     observation = Observation()
     # A single struct, because each expression would cost several round trips to the JVM.
     fields = ", ".join(f"'{name}', {sql}" for name, sql in expressions.items())
@@ -39,27 +48,45 @@ def observed(
 
     @cache
     def seen() -> dict[str, Any]:
-        _await(observation)
+        _await(observation, patience_seconds)
         values: dict[str, Any] = observation.get["numbers"].asDict()
         return values
 
     return watched, seen
 
 
-def _await(observation: Observation) -> None:
+def observed_soon(
+    frame: DataFrame, expressions: Mapping[str, str]
+) -> tuple[DataFrame, Callable[[], dict[str, Any]]]:
+    """Do the same as ``observed``, for numbers that may be missing.
+
+    If they have not arrived a moment after the action, there are none.
+    """
+    watched, seen = _observed(frame, expressions, SOON_SECONDS)
+
+    def seen_soon() -> dict[str, Any]:
+        try:
+            return seen()
+        except ExecutionError:
+            return {}
+
+    return watched, seen_soon
+
+
+def _await(observation: Observation, seconds: float) -> None:
     """Wait for the numbers with a limit, where ``Observation.get`` could wait forever."""
     jvm: Any = observation._jvm
     numbers: Any = observation._jo
     if numbers.future().isCompleted():
         return
     scala = jvm.scala.concurrent
-    patience = scala.duration.Duration.apply(PATIENCE_SECONDS, "s")
+    patience = scala.duration.Duration.apply(int(seconds * 1000), "ms")
     try:
         scala.Await.ready(numbers.future(), patience)
     except Py4JJavaError as error:
         raise ExecutionError(
             "A sink has not read all rows of its frame: their count did not arrive within "
-            f"{PATIENCE_SECONDS} s after write returned\n\nThe write(frame, epoch) of a sink "
+            f"{seconds:g} s after write returned\n\nThe write(frame, epoch) of a sink "
             "with reads_once = True must run one action that reads the whole frame, for example "
             "frame.write..., frame.collect() or frame.foreachPartition(..)."
         ) from error

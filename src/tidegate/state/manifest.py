@@ -157,6 +157,7 @@ class Manifest:
         totals: rows so far, by fate.
         dropped: records of side output so far that were not written, by cause.
         emitted: what was emitted so far.
+        reasons: how many records of side output gave each reason, of those that were written.
         step: how the step went; None in a manifest of an earlier release.
     """
 
@@ -179,6 +180,7 @@ class Manifest:
     totals: Counts = field(default_factory=Counts)
     dropped: Dropped = field(default_factory=Dropped)
     emitted: Emissions = field(default_factory=Emissions)
+    reasons: Mapping[str, int] = field(default_factory=dict)
     step: StepSummary | None = None
 
     @property
@@ -265,7 +267,10 @@ def _range(data: Sequence[int] | None) -> tuple[int, int] | None:
 
 
 def _step(data: Mapping[str, Any] | None) -> StepSummary | None:
-    return None if data is None else StepSummary(**data)
+    if data is None:
+        return None
+    samples = {name: tuple(data.get(name, ())) for name in ("results", "side_output")}
+    return StepSummary(**{**data, **samples})
 
 
 def _segment(data: Mapping[str, Any]) -> Segment:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions
 
+from tidegate.engine.samples import Numbers, Sample, samples_due, with_sample
 from tidegate.engine.side_output.delivery import Parcel
 from tidegate.engine.side_output.records import (
     Judged,
@@ -20,7 +21,7 @@ from tidegate.engine.side_output.records import (
 )
 from tidegate.metrics.report import Dropped
 from tidegate.names import in_backticks
-from tidegate.plan.side_output import KINDS, Drop, Route, SideOutputKind
+from tidegate.plan.side_output import KINDS, RECORD, Drop, Route, SideOutputKind
 from tidegate.spark.observe import observed
 
 if TYPE_CHECKING:
@@ -76,6 +77,61 @@ class Unused:
         return count
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What became of the side output of a step.
+
+    Attributes:
+        dropped: records that were not written, by cause.
+        reasons: records that were written, by reason.
+        sample: a few of these, as JSON.
+    """
+
+    dropped: Dropped
+    reasons: Mapping[str, int]
+    sample: tuple[str, ...]
+
+    def added_to(self, reasons: Mapping[str, int]) -> Mapping[str, int]:
+        """Return the reasons of earlier steps and of this one."""
+        return dict(Counter(reasons) + Counter(self.reasons))
+
+
+@dataclass(slots=True, kw_only=True)
+class WatchedRecords:
+    """The records that a sink gets, sampled and counted by reason while they are written.
+
+    Attributes:
+        make: makes them.
+        counts: whether they are counted.
+        most: how many a sample has.
+    """
+
+    make: Callable[[], DataFrame]
+    counts: bool
+    most: int
+    _numbers: Numbers = dict
+    _sample: Sample = tuple
+
+    def records(self) -> DataFrame:
+        """Return the records."""
+        made, counting = self.make(), _REASONS if self.counts else {}
+        records, self._numbers, self._sample = with_sample(made, RECORD, self.most, counting)
+        return records
+
+    def reasons(self) -> Counter[str]:
+        """Return how many there were for each reason."""
+        found = self._numbers().get("reasons", ())
+        return Counter({each["item"]: int(each["count"]) for each in found})
+
+    def sample(self) -> tuple[str, ...]:
+        """Return a few of them."""
+        return self._sample()
+
+
+# Exact, since there are fewer reasons than that.
+_REASONS = {"reasons": "approx_top_k(reason, 50)"}
+
+
 @dataclass(slots=True, kw_only=True)
 class _Share:
     """What one sink gets of a batch: kinds as a whole, and kinds of which it gets so many."""
@@ -94,19 +150,25 @@ def goes_out(unused: Unused, job: Job) -> bool:
     return bool(_shares(unused, job))
 
 
-def write_side_output(unused: Unused, job: Job) -> Dropped:
-    """Write the side output that has a sink; return how many records were not written, and why.
+def write_side_output(unused: Unused, job: Job) -> Written:
+    """Write the side output that has a sink; return what was written, and what was not.
 
     Kinds that share a sink are written at once: an epoch of a sink is one write.
     """
+    written: list[WatchedRecords] = []
     _tell_of_counted(unused, job)
     dropped = _over_limit(unused, job)
     for share in _shares(unused, job):
         put_back: list[Callable[[], int]] = []
+        watched = WatchedRecords(
+            make=partial(_records, unused, share),
+            counts=job.plan.settings.monitor_samples > 0,
+            most=samples_due(unused.clock_before_us, unused.judged.start.clock_us, job.plan),
+        )
         parcel = Parcel(
             records=partial(_rows_back, unused, share, put_back)
             if share.reinjects
-            else partial(_records, unused, share),
+            else watched.records,
             rows=share.rows,
             epoch=unused.judged.start.epoch,
             timeout_us=share.timeout_us,
@@ -117,7 +179,13 @@ def write_side_output(unused: Unused, job: Job) -> Dropped:
             dropped[cause.value] += share.rows
         elif share.reinjects:
             dropped[Drop.NOT_REINJECTED.value] += share.rows - sum(count() for count in put_back)
-    return Dropped(**dropped)
+        else:
+            written.append(watched)
+    return Written(
+        dropped=Dropped(**dropped),
+        reasons=sum((each.reasons() for each in written), Counter()),
+        sample=tuple(row for each in written for row in each.sample()),
+    )
 
 
 def _shares(unused: Unused, job: Job) -> list[_Share]:

@@ -54,7 +54,7 @@ export class Transform {
       h("div", { class: "heading" }, this.title, this.status), this.about, this.problems, this.numbers,
       h("div", { class: "grid-of-cards" },
         this.timeline.element, ...this.charts.map((each) => each.element),
-        section("open", "Open windows"), section("side", "Side output"), section("shards", "Shards"),
+        section("open", "Open windows"), section("shards", "Shards"), section("side", "Side output", true),
         section("results", "Latest results", true), section("plan", "Plan", true), section("about", "About this checkpoint", true)),
       this.since);
   }
@@ -152,15 +152,25 @@ function openWindows(facts) {
 
 function sideOutput(facts) {
   const goes = (each) => each.sink === "metrics_only" || each.sink === null ? "counted only" : each.sink;
-  const rows = facts.side_output.map((each) => [each.kind, each.records, goes(each)]);
+  const reasons = (each) => Object.entries(each.reasons).map(([reason, number]) => `${reason.replaceAll("_", " ")} ${count(number)}`).join(", ") || (each.records ? "not known: only counted" : "");
+  const rows = facts.side_output.map((each) => [each.kind, each.records, reasons(each), goes(each)]);
   const dropped = Object.entries(facts.dropped).filter(([, number]) => number > 0);
-  return [table("Records of side output so far", ["kind", "records", "goes to"], rows),
+  return [table("Records of side output so far", ["kind", "records", "reasons", "goes to"], rows),
+    facts.side_sample.length === 0 ? "" : samples("A sample of the newest records", facts.side_sample),
     dropped.length === 0 ? "" : h("p", { class: "problem" }, `Not written: ${dropped.map(([cause, number]) => `${count(number)} by ${cause}`).join(", ")}`)];
 }
 
 function results(facts) {
-  if (!facts.results || facts.results.length === 0) return [h("p", { class: "empty" }, "The checkpoint holds no sample of results.")];
-  return [];
+  if (facts.results.length > 0) return [samples("A sample of the newest results", facts.results)];
+  return [h("p", { class: "empty" }, facts.emitted.rows_out === 0 ? "No window has given a result yet." : "The checkpoint holds no sample of results: no step that it keeps has given any, or monitor_samples = 0.")];
+}
+
+/** Rows as a table with a column for each of theirs; what all of them lack is left out. */
+function samples(caption, rows) {
+  const names = [...new Set(rows.flatMap((each) => Object.keys(each.row ?? {})))].filter((name) => rows.some((each) => each.row?.[name] !== null && each.row?.[name] !== undefined));
+  const cut = rows.some((each) => each.row === undefined);
+  const cells = rows.map((each) => [each.epoch, ...names.map((name) => each.row === undefined ? "" : each.row[name] ?? "NULL"), ...(cut ? [each.text ?? ""] : [])]);
+  return table(caption, ["epoch", ...names, ...(cut ? ["row, cut short"] : [])], cells);
 }
 
 function shards(facts) {

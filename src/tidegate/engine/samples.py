@@ -1,0 +1,107 @@
+"""Samples of what a step writes: a few rows as JSON in its manifest, for those who look on.
+
+The job that writes the rows collects them on the side, so they cost no job of their own: the first
+rows of each task, which the driver cuts down to so many. Which rows these are may differ when a
+batch is run again; nothing depends on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from tidegate.names import in_backticks
+from tidegate.plan.columns import PLACE_IN_TASK
+from tidegate.spark.observe import observed, observed_soon
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from tidegate.plan.physical import PhysicalPlan
+
+# Known once the rows have been written.
+Count: TypeAlias = Callable[[], int]
+Numbers: TypeAlias = Callable[[], Mapping[str, Any]]
+Sample: TypeAlias = Callable[[], tuple[str, ...]]
+
+# A step of every second keeps samples.
+EVERY_US = 1_000_000
+
+# A row has at most so many characters of JSON.
+MOST_CHARACTERS = 1_000
+
+_ROWS, _SAMPLE = "rows", "sample"
+
+# ``monotonically_increasing_id`` has the number of a row in its task in its lower 33 bits.
+_NUMBER_IN_TASK = f"({PLACE_IN_TASK} & {2**33 - 1}L)"
+
+
+def samples_due(before_us: int | None, clock_us: int | None, plan: PhysicalPlan) -> int:
+    """Return how many rows of its output a step keeps.
+
+    Only the first step of a second keeps some, so that short steps do not pay for it, and a drain
+    or flush, whose clock is that of the step before.
+
+    Args:
+        before_us: the clock of the step before, None where there was none.
+        clock_us: the clock of the step.
+        plan: the plan.
+    """
+    if before_us is not None and clock_us is not None and before_us != clock_us:
+        if before_us // EVERY_US == clock_us // EVERY_US:
+            return 0
+    return plan.settings.monitor_samples
+
+
+def counted_results(
+    results: DataFrame, plan: PhysicalPlan, known: Count | None, most: int
+) -> tuple[DataFrame, Count, Sample]:
+    """Return results that are counted and sampled while they are written.
+
+    Args:
+        results: the final results of a step.
+        plan: the plan.
+        known: returns how many they are, if that is known without counting them.
+        most: how many a sample has.
+    """
+    names = [item.name for item in plan.finish.items]
+    if known is None:
+        counting = {_ROWS: "count(1)"}
+        watched, numbers, sample = with_sample(results, names, most, counting, patient=True)
+        return watched, lambda: int(numbers()[_ROWS]), sample
+    watched, _, sample = with_sample(results, names, most)
+    return watched, known, sample
+
+
+def with_sample(
+    rows: DataFrame,
+    columns: Sequence[str],
+    most: int,
+    expressions: Mapping[str, str] | None = None,
+    *,
+    patient: bool = False,
+) -> tuple[DataFrame, Numbers, Sample]:
+    """Return rows that are sampled while they are written.
+
+    Args:
+        rows: any frame.
+        columns: those of its columns that a sample shows.
+        most: how many rows a sample has.
+        expressions: what else is to be observed, see ``observed``.
+        patient: whether it is a failure if nothing was observed.
+    """
+    watch = observed if patient else observed_soon
+    expressions = dict(expressions or {})
+    # A name that two columns have says neither.
+    if not most or len({name.lower() for name in columns}) < len(columns):
+        if not expressions:
+            return rows, dict, tuple
+        watched, numbers = watch(rows, expressions)
+        return watched, numbers, tuple
+    shown = ", ".join(map(in_backticks, columns))
+    row = f"left(to_json(struct({shown}), map('ignoreNullFields', 'false')), {MOST_CHARACTERS})"
+    # NULLs are not collected, and a row beyond the first ones does not become JSON.
+    expressions[_SAMPLE] = f"collect_list(CASE WHEN {_NUMBER_IN_TASK} < {most} THEN {row} END)"
+    placed = rows.selectExpr("*", f"monotonically_increasing_id() AS {PLACE_IN_TASK}")
+    watched, numbers = watch(placed, expressions)
+    return watched.drop(PLACE_IN_TASK), numbers, lambda: tuple(numbers().get(_SAMPLE, ())[:most])
