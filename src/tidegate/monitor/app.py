@@ -21,7 +21,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tidegate.monitor.facts import facts_of, overview_of
+from tidegate.monitor.facts import damaged, facts_of, overview_of
+from tidegate.monitor.follower import Follower
 from tidegate.monitor.watch import Watch
 
 _TYPES = {
@@ -44,7 +45,7 @@ def make_app(watch: Watch) -> Starlette:
 
     def transforms(request: Request) -> Response:
         followers = watch.followers
-        shown = [overview_of(id, follower) for id, follower in followers.items()]
+        shown = [_overview(id, follower) for id, follower in followers.items()]
         return _json(request, {"transforms": shown})
 
     def transform(request: Request) -> Response:
@@ -53,7 +54,7 @@ def make_app(watch: Watch) -> Starlette:
         if follower is None:
             return Response("There is no such transform.", 404, media_type="text/plain")
         epoch = int(after) if after.removeprefix("-").isdecimal() and len(after) < 20 else -1
-        return _json(request, facts_of(id, follower, epoch))
+        return _json(request, _facts(id, follower, epoch))
 
     return Starlette(
         routes=[
@@ -63,6 +64,20 @@ def make_app(watch: Watch) -> Starlette:
             Route("/api/transform", transform),
         ]
     )
+
+
+def _facts(id: str, follower: Follower, after: int) -> dict[str, Any]:
+    try:
+        return facts_of(id, follower, after)
+    except Exception as error:  # a damaged manifest may hold anything
+        return damaged(id, follower, error)
+
+
+def _overview(id: str, follower: Follower) -> dict[str, Any]:
+    try:
+        return overview_of(id, follower)
+    except Exception as error:  # likewise
+        return damaged(id, follower, error)
 
 
 def _static_files() -> dict[str, bytes]:

@@ -97,6 +97,18 @@ def facts_of(id: str, follower: Follower, after: int = -1) -> dict[str, Any]:
     }
 
 
+def damaged(id: str, follower: Follower, error: Exception) -> dict[str, Any]:
+    """Return what is shown of a transform whose manifest makes no sense."""
+    return {
+        "id": id,
+        "name": follower.name,
+        "checkpoint": str(follower.reader.checkpoint),
+        "status": follower.status.value,
+        "problem": f"The newest manifest of {follower.reader.checkpoint} makes no sense: {error}",
+        "committed_s": follower.committed_s,
+    }
+
+
 def rate_of(points: list[Point]) -> float | None:
     """Return the rows read per second over some points; None if their time is unknown."""
     timed = [point for point in points if point.seconds is not None]

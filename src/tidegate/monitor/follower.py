@@ -130,7 +130,7 @@ class Follower:
             self._poll()
         except StateError as error:
             self.problem = str(error)
-        except (OSError, ValueError, OverflowError) as error:
+        except Exception as error:  # a damaged file may hold anything
             self.problem = f"{self.reader.checkpoint} cannot be read: {error}"
 
     def _poll(self) -> None:
@@ -179,6 +179,7 @@ class Follower:
         manifest, plan = self.manifest, self.plan
         if manifest is None or plan is None or manifest.epoch == self.state.epoch:
             return False
+        # What cannot be read once cannot be read until there is a newer manifest.
         started = time.monotonic()
         if started < self._next_read:
             return False
@@ -192,7 +193,7 @@ class Follower:
             if self.manifest is not manifest:
                 return False  # Its files may have been deleted; the newer one is next.
             problem = str(error)
-        with self._lock:
+        with self._lock, suppress(TypeError):
             self._timeline.see(windows, manifest.bound_us)
         self.state = StateOf(epoch=manifest.epoch, windows=windows, shards=shards, problem=problem)
         self._next_read = time.monotonic() + (time.monotonic() - started) / READING_SHARE

@@ -67,11 +67,17 @@ class Top:
             chosen = next(iter(self.followers))
         yield _overview(self.followers, chosen, options.max_width, utf8=utf8)
         follower = self.followers[chosen]
-        for problem in (follower.problem, follower.state.problem):
+        problems = [follower.problem, follower.state.problem]
+        detail: RenderableType = Text()
+        if follower.manifest is not None:
+            try:
+                detail = _detail(follower, follower.manifest, options.max_width, utf8=utf8)
+            except Exception as error:  # a damaged manifest may hold anything
+                problems.append(f"The newest manifest makes no sense: {error}")
+        for problem in problems:
             if problem is not None:
                 yield Text(plain_lines(problem), style="red")
-        if follower.manifest is not None:
-            yield _detail(follower, follower.manifest, options.max_width, utf8=utf8)
+        yield detail
 
 
 def plain_lines(text: str) -> str:
@@ -87,26 +93,32 @@ def _overview(followers: Mapping[str, Follower], chosen: str, width: int, *, utf
     for column in columns:
         table.add_column(column, justify="right", no_wrap=True)
     for id, follower in followers.items():
-        status, manifest, points = follower.status, follower.manifest, follower.points()
+        status, cells = follower.status, {}
         broken = follower.problem is not None
+        if follower.manifest is not None:
+            try:
+                cells = _cells(follower, follower.manifest)
+            except Exception:  # a damaged manifest may hold anything
+                broken = True
         words = Text("problem" if broken else _WORDS[status])
         words.stylize("red" if broken else _STYLES.get(status, ""))
         name = Text(plain(id), style="bold" if id == chosen and len(followers) > 1 else "")
-        if manifest is None:
-            table.add_row(name, words)
-            continue
-        duration_ms = points[-1].duration_ms if points else None
-        cells = {
-            "rows/s": short(rate_of(points[-_RECENT:])),
-            "watermark": clock_time(manifest.watermark.watermark_us),
-            "lag": micros(points[-1].lag_us if points else None),
-            "late": short(manifest.totals.late),
-            "open": short(open_windows_of(follower)),
-            "out": short(manifest.emitted.rows_out),
-            "step": seconds(None if duration_ms is None else duration_ms / 1000),
-        }
-        table.add_row(name, words, *(cells[each] for each in columns))
+        table.add_row(name, words, *(cells.get(each, "") for each in columns))
     return table
+
+
+def _cells(follower: Follower, manifest: Manifest) -> dict[str, str]:
+    points = follower.points()
+    duration_ms = points[-1].duration_ms if points else None
+    return {
+        "rows/s": short(rate_of(points[-_RECENT:])),
+        "watermark": clock_time(manifest.watermark.watermark_us),
+        "lag": micros(points[-1].lag_us if points else None),
+        "late": short(manifest.totals.late),
+        "open": short(open_windows_of(follower)),
+        "out": short(manifest.emitted.rows_out),
+        "step": seconds(None if duration_ms is None else duration_ms / 1000),
+    }
 
 
 def _detail(follower: Follower, manifest: Manifest, width: int, *, utf8: bool) -> RenderableType:

@@ -1,7 +1,7 @@
 // The timeline: windows as bars over event time, with the watermark that closes them.
 
 import { h, s } from "./dom.js";
-import { count, duration, many, tick, time } from "./format.js";
+import { count, duration, many, second, tick, time } from "./format.js";
 import { timeTicks } from "./chart.js";
 
 const GAP = 4, TOP = 34, BOTTOM = 26, LANES = 14, SIDE = 14;
@@ -86,7 +86,7 @@ export class Timeline {
     if (watermark !== null) {
       const at = inside(watermark), right = at > width * 0.7;
       parts.push(s("line", { x1: at, x2: at, y1: 18, y2: floor, class: "watermark" }),
-        s("text", { x: at + (right ? -6 : 6), y: 18, "text-anchor": right ? "end" : "start", class: "watermark" }, `W ${time(watermark)}`));
+        s("text", { x: at + (right ? -6 : 6), y: 18, "text-anchor": right ? "end" : "start", class: "watermark" }, `W ${second(watermark)}`));
     }
     this.svg.setAttribute("height", height);
     this.svg.replaceChildren(...parts);
@@ -112,8 +112,8 @@ export class Timeline {
     const open = found.timeline.filter((each) => each.closed_in === null);
     const next = open[0];
     const said = [found.total === null ? null : `${many(found.total, "window")} open`,
-      watermark === null ? "no watermark yet" : `watermark ${time(watermark)}`,
-      bound !== null && bound !== watermark ? `closed up to ${time(bound)} (dashed line): ${duration((watermark - bound) / 1e6)} are left for late rows` : null,
+      watermark === null ? "no watermark yet" : `watermark ${second(watermark)}`,
+      bound !== null && bound !== watermark ? `closed up to ${second(bound)} (dashed line): ${duration((watermark - bound) / 1e6)} are left for late rows` : null,
       next === undefined ? null : `next to close: ${time(next.start_us)} to ${time(next.end_us, next.start_us)}`,
       drawn < found.timeline.length ? `${count(drawn)} are drawn` : null,
       "numbers in bars are groups"].filter((each) => each !== null).join(" · ");

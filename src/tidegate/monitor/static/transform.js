@@ -54,8 +54,8 @@ export class Transform {
       h("div", { class: "heading" }, this.title, this.status), this.about, this.problems, this.numbers,
       h("div", { class: "grid-of-cards" },
         this.timeline.element, ...this.charts.map((each) => each.element),
-        section("open", "Open windows"), section("shards", "Shards"), section("side", "Side output", true),
-        section("results", "Latest results", true), section("plan", "Plan", true), section("about", "About this checkpoint", true)),
+        section("open", "Open windows"), section("shards", "Shards"), section("results", "Latest results", true),
+        section("side", "Side output", true), section("plan", "Plan", true), section("about", "About this checkpoint", true)),
       this.since);
   }
 
@@ -102,6 +102,7 @@ export class Transform {
     this.once("open", facts.windows, () => this.sections.open.replaceChildren(...openWindows(facts)));
     this.once("side", [facts.side_output, facts.dropped, facts.totals, facts.side_sample], () => this.sections.side.replaceChildren(...sideOutput(facts)));
     this.once("results", [facts.results, facts.emitted], () => this.sections.results.replaceChildren(...results(facts)));
+    this.sections.shards.parentElement.hidden = facts.shards.by === null;
     this.once("shards", facts.shards, () => this.sections.shards.replaceChildren(...shards(facts)));
     this.once("plan", [facts.plan, facts.statement], () => this.sections.plan.replaceChildren(
       facts.statement ? h("pre", { tabindex: 0, "aria-label": "Statement" }, h("code", {}, facts.statement.trim())) : null ?? "", planTree(facts.plan)));
@@ -175,7 +176,6 @@ function samples(caption, rows) {
 
 function shards(facts) {
   const { by, total, behind } = facts.shards;
-  if (by === null) return [h("p", { class: "empty" }, "One watermark for the whole stream.")];
   const rows = behind.map((each) => [each.name ?? "NULL", moment(each.event_time_us), moment(each.clock_us)]);
   return [table(`${many(total, "shard")} by ${by}; furthest behind first`, ["shard", "greatest event time (UTC)", "last row at (UTC)"], rows),
     total > rows.length ? h("p", { class: "note" }, `Shown are the ${rows.length} furthest behind.`) : ""];
