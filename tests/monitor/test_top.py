@@ -72,6 +72,13 @@ def test_windows_are_drawn_against_the_watermark(folder: Path) -> None:
     assert {bar[column] for bar in bars} == {"│"}
 
 
+def test_the_newest_results_and_side_output_are_lines(folder: Path) -> None:
+    lines = screen(folder)
+    place = lines.index("latest results")
+    assert lines[place + 1].startswith('{"page": "/')
+    assert lines[lines.index("side output") + 1].startswith('{"kind": "late", "reason":')
+
+
 def test_a_narrow_screen_still_has_the_names(folder: Path) -> None:
     lines = screen(folder, width=50)
     assert max(map(len, lines)) <= 50

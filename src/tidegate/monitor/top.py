@@ -43,6 +43,9 @@ _MOST_BARS = 10
 
 _RECENT = 10
 
+# Lines of each sample.
+_SAMPLED = 3
+
 
 @dataclass(frozen=True, slots=True)
 class Top:
@@ -136,7 +139,7 @@ def _detail(follower: Follower, manifest: Manifest, width: int, *, utf8: bool) -
     note = follower.state.windows.note
     if note is not None:
         parts.append(Text(plain(note), style="dim"))
-    parts += [Text(), _rows(manifest)]
+    parts += [Text(), _rows(manifest), *_samples(follower)]
     if points and points[0].clock_us is not None:
         parts.append(Text(f"charts since {clock_time(points[0].clock_us)} UTC", style="dim"))
     return Group(*parts)
@@ -212,6 +215,21 @@ def _timeline(
         label = f"W {clock_time(watermark_us)}"
         left = at if at + len(label) <= width else at - len(label)
         lines.insert(0, Text(" " * max(0, left) + label, style="bold blue"))
+    return lines
+
+
+def _samples(follower: Follower) -> list[Text]:
+    """The newest results, and records of side output, each on a line."""
+    lines = []
+    for title, rows in (
+        ("latest results", follower.results()),
+        ("side output", follower.side_output()),
+    ):
+        if rows:
+            lines += [Text(), Text(title, style="dim")]
+            lines += [
+                Text(plain(row.text), no_wrap=True, overflow="ellipsis") for row in rows[:_SAMPLED]
+            ]
     return lines
 
 
