@@ -23,6 +23,7 @@ from tidegate.errors import ConfigError
 from tidegate.monitor import server as server_module
 from tidegate.monitor.server import MonitorServer
 from tidegate.monitor.watch import Watch
+from tidegate.state.reader import StateReader
 from tidegate.state.watermark import Shard, WatermarkState
 
 NOW = 1_000 * SECOND
@@ -276,3 +277,25 @@ def test_the_command_serves_until_it_is_stopped_and_needs_no_spark(folder: Path)
         imported = imports.read()
     assert "starlette.applications" in imported
     assert "pyspark" not in imported
+
+
+def test_a_store_that_is_away_is_told_once_and_tried_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    job = PretendedJob(checkpoint=tmp_path / "per_page")
+    job.step(NOW, [])
+    answers: list[dict[str, StateReader]] = [{}, {"per_page": StateReader(job.checkpoint)}]
+
+    def remote(folder: str) -> dict[str, StateReader]:
+        if len(answers) == 2 and not caplog.records:
+            raise OSError(f"{folder} is away")
+        return answers.pop(0)
+
+    watch = Watch(["s3a://bucket/checkpoint"], remote)
+    for _ in range(3):
+        watch.look()
+    assert list(watch.followers) == ["per_page"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "s3a://bucket/checkpoint cannot be read, and is tried again: "
+        "s3a://bucket/checkpoint is away"
+    ]

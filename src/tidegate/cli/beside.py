@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from tidegate.cli.progress import Note, Progress
-from tidegate.cli.watching import remote_readers
+from tidegate.cli.watching import readers_by_running_spark
 from tidegate.connectors.transient import TRANSIENT
 from tidegate.environment import without_values
 from tidegate.metrics.health import HEALTH
@@ -40,7 +40,7 @@ def serving_monitor(config: PipelineConfig) -> AbstractContextManager[object]:
     if port is None:
         return nullcontext()
     server = MonitorServer(
-        [config.checkpoint], port=port, host=config.monitor_host, remote=remote_readers
+        [config.checkpoint], port=port, host=config.monitor_host, remote=readers_by_running_spark
     )
     _LOG.info("monitor at %s", server.url)
     return server

@@ -119,8 +119,8 @@ def readers_in(text: str) -> dict[str, StateReader]:
     Raises:
         StateError: it holds no checkpoint.
     """
+    from tidegate.inspection.folders import readers_in as local_readers_in
     from tidegate.paths import local_path
-    from tidegate.state.reader import StateReader
 
     folder = local_path(text)
     if folder is None:
@@ -128,22 +128,14 @@ def readers_in(text: str) -> dict[str, StateReader]:
         from tidegate.state.spark_reader import readers_of
 
         found = readers_of(local_session(), text)
-    elif _is_checkpoint(folder):
-        found = {folder.name: StateReader(folder)}
     else:
-        folders = [each for each in sorted(folder.glob("*")) if each.is_dir()]
-        found = {each.name: StateReader(each) for each in folders if _is_checkpoint(each)}
+        found = local_readers_in(folder)
     if not found:
         raise StateError(
             f"{text} holds no state: neither it nor a folder in it has a folder tidegate"
             "\n\nGive the checkpoint of a query or of a pipeline that has run a batch."
         )
     return found
-
-
-def _is_checkpoint(folder: Path) -> bool:
-    # A transform may be called tidegate; the folder of our state has manifests.
-    return (folder / "tidegate" / "manifests").is_dir()
 
 
 def _only(readers: dict[str, StateReader], option: str) -> StateReader:

@@ -24,3 +24,15 @@ def remote_readers(folder: str) -> Mapping[str, StateReader]:
     from tidegate.state.spark_reader import readers_of
 
     return readers_of(local_session(), folder)
+
+
+def readers_by_running_spark(folder: str) -> Mapping[str, StateReader]:
+    """Return the same if Spark runs already in this process, else none: it must not be started."""
+    from pyspark import SparkContext
+
+    if SparkContext._active_spark_context is None:
+        return {}
+    from tidegate.spark.session import current_session
+    from tidegate.state.spark_reader import readers_of
+
+    return readers_of(current_session(), folder)

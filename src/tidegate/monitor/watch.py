@@ -6,14 +6,18 @@ somebody has asked for lately, so a large one delays nobody.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from tidegate.inspection.folders import readers_in
 from tidegate.monitor.follower import Follower
 from tidegate.paths import local_path
 from tidegate.state.reader import StateReader
+
+_LOG = logging.getLogger("tidegate")
 
 # How often manifests are looked for, and how often elsewhere than on a local disk.
 POLL_SECONDS = 1.0
@@ -39,6 +43,7 @@ class Watch:
     def __init__(self, folders: Sequence[str], remote: RemoteReaders | None = None) -> None:
         self._folders = list(dict.fromkeys(folders))
         self._remote = remote
+        self._told: set[str] = set()
         self._followers: dict[str, Follower] = {}
         self._asked: dict[str, float] = {}
         self._stopping = threading.Event()
@@ -58,7 +63,7 @@ class Watch:
 
     def look(self) -> None:
         """Look once for new transforms and manifests."""
-        self._discover()
+        self._discover(with_remote=True)
         for follower in self._followers.values():
             follower.poll()
 
@@ -87,10 +92,10 @@ class Watch:
     def _look_on(self) -> None:
         next_remote = 0.0
         while not self._stopping.is_set():
-            self._discover()
             with_remote = time.monotonic() >= next_remote
             if with_remote:
                 next_remote = time.monotonic() + REMOTE_POLL_SECONDS
+            self._discover(with_remote=with_remote)
             for follower in list(self._followers.values()):
                 if follower.reader.is_local or with_remote:
                     follower.poll()
@@ -101,43 +106,30 @@ class Watch:
             self.read()
             self._stopping.wait(POLL_SECONDS / 2)
 
-    def _discover(self) -> None:
+    def _discover(self, *, with_remote: bool) -> None:
         known = {str(each.reader.checkpoint) for each in self._followers.values()}
         added = dict(self._followers)
         for folder in self._folders:
-            for name, reader in self._readers(folder).items():
+            for name, reader in self._readers(folder, with_remote=with_remote).items():
                 if str(reader.checkpoint) not in known:
                     known.add(str(reader.checkpoint))
                     added[_free_id(name, reader, added)] = Follower(name, reader)
         if len(added) > len(self._followers):
             self._followers = added  # Replaced, because other threads look at it.
 
-    def _readers(self, folder: str) -> Mapping[str, StateReader]:
+    def _readers(self, folder: str, *, with_remote: bool) -> Mapping[str, StateReader]:
         path = local_path(folder)
         if path is not None:
             return readers_in(path)
-        if self._remote is None:
+        if self._remote is None or not with_remote:
             return {}
-        readers = self._remote(folder)
-        self._folders.remove(folder)  # Listing it means starting jobs: once is enough.
-        return readers
-
-
-def readers_in(folder: Path) -> dict[str, StateReader]:
-    """Return readers of the checkpoints in a local folder, by the names of their transforms."""
-    if is_checkpoint(folder):
-        return {folder.resolve().name: StateReader(folder)}
-    try:
-        folders = [each for each in sorted(folder.iterdir()) if each.is_dir()]
-    except OSError:
-        return {}
-    return {each.name: StateReader(each) for each in folders if is_checkpoint(each)}
-
-
-def is_checkpoint(folder: Path) -> bool:
-    """Whether a folder is the checkpoint of a transform that has begun."""
-    # A transform may be called tidegate; the folder of our state has manifests.
-    return (folder / "tidegate" / "manifests").is_dir()
+        try:
+            return self._remote(folder)
+        except Exception as error:  # the store may be away, and come back
+            log = _LOG.debug if folder in self._told else _LOG.warning
+            log("%s cannot be read, and is tried again: %s", folder, error)
+            self._told.add(folder)
+            return {}
 
 
 def _free_id(name: str, reader: StateReader, taken: Mapping[str, Follower]) -> str:
