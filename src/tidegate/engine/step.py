@@ -19,28 +19,26 @@ epoch left. So after a crash between any two writes it is enough to run the batc
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from tidegate.engine.advance import advanced, bound, ingest, past_everything
 from tidegate.engine.clock import Leap, with_clock
 from tidegate.engine.early import early_groups, is_due, unshown_rows
+from tidegate.engine.emission import Way, emit
 from tidegate.engine.faults import fault_point
 from tidegate.engine.handover import hand_out
 from tidegate.engine.merging import merge_segments
 from tidegate.engine.reporting import Stopwatch, report_of, summarized
 from tidegate.engine.rows.prepare import BatchStart
-from tidegate.engine.samples import counted_results, samples_due
+from tidegate.engine.samples import samples_due
 from tidegate.engine.side_output.records import Judged
 from tidegate.engine.side_output.routing import Unused, goes_out, write_side_output
-from tidegate.engine.windows.operator import Arrival, Closed, Closing, Ingested
-from tidegate.metrics.report import BatchReport, Counts, Emissions, StepSummary
-from tidegate.plan.columns import ERROR
+from tidegate.engine.windows.operator import Arrival, Closing, Ingested
+from tidegate.metrics.report import BatchReport, Counts, StepSummary
 from tidegate.plan.logical import Authority
 from tidegate.plan.settings import TimeMode
-from tidegate.spark.observe import observed
 from tidegate.state.intents import Intent, StepKind
 from tidegate.state.manifest import Manifest, Segment, Tables
 from tidegate.state.watermark import SeenShards, WatermarkState
@@ -126,11 +124,11 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
     emits = closed.groups is not None or early is not None or bool(job.outlets.takers)
     if emits or goes_out(unused, job):
         _announce(intent, batch, io)
-    way = _Way(
+    way = Way(
         write=partial(hand_out, outlets=job.outlets, step=intent, owner=io.store.checkpoint_id),
         samples=samples_due(before.clock_us, clock_us, job.plan),
     )
-    emitted = _emit(closed, early, epoch, job, way)
+    emitted = emit(closed, early, epoch, job, way)
     stopwatch.ends("close")
     fault_point("after_results", epoch)
 
@@ -217,15 +215,6 @@ def _log_leap(leap: Leap, before: Manifest, batch: Batch) -> None:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Emitted:
-    """What was emitted; failed results are in ``closed`` (see ``Finisher.closed``)."""
-
-    numbers: Emissions = field(default_factory=Emissions)
-    closed: DataFrame | None = None
-    sample: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True, slots=True)
 class _Seen:
     """A batch after job 1: the watermark by its rows, the state with its rows, the clock."""
@@ -267,49 +256,3 @@ def _with_fallbacks(counts: Counts, job: Job) -> Counts:
     spec = job.plan.watermark
     unasked = spec.mode is TimeMode.PROCESSING and spec.event_time.authority is Authority.DEFAULT
     return replace(counts, processing_time_fallback=counts.accumulated) if unasked else counts
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Way:
-    """What takes the results of a step, and how many of them its manifest keeps."""
-
-    write: Callable[[DataFrame | None], None]
-    samples: int
-
-
-def _emit(closed: Closed, early: DataFrame | None, epoch: int, job: Job, way: _Way) -> Emitted:
-    provisional: DataFrame | None = None
-    provisional_rows: Callable[[], dict[str, int]] = dict
-    if early is not None:
-        provisional, provisional_rows = observed(
-            job.finisher.finish(early, epoch, final=False), {"rows": "count(1)"}
-        )
-    if closed.groups is None:
-        way.write(provisional)
-        if provisional is None:
-            return Emitted()
-        return Emitted(numbers=Emissions(early_rows=_rows(provisional_rows)))
-    failing: DataFrame | None = None
-    failed: Callable[[], dict[str, int]] = dict
-    if job.finisher.can_fail:
-        failing = job.finisher.closed(closed.groups, epoch)
-        watched, failed = observed(failing, {"failed": f"count_if({ERROR} IS NOT NULL)"})
-        results = job.finisher.results(watched)
-    else:
-        results = job.finisher.finish(closed.groups, epoch)
-    known = None if job.finisher.drops_rows else closed.rows
-    results, count, sample = counted_results(results, job.plan, known, way.samples)
-    if provisional is not None:
-        results = results.unionByName(provisional)
-    way.write(results)
-    emitted = Emissions(
-        closed_windows=closed.windows(),
-        rows_out=count(),
-        early_rows=provisional_rows().get("rows", 0),
-        result_errors=failed().get("failed", 0),
-    )
-    return Emitted(numbers=emitted, closed=failing, sample=sample())
-
-
-def _rows(numbers: Callable[[], dict[str, int]]) -> int:
-    return numbers()["rows"]
