@@ -11,6 +11,7 @@ import pytest
 
 import tidegate
 from tidegate.cases.stepper import CaseStepper
+from tidegate.engine.samples import samples_due
 from tidegate.state.manifest import Manifest
 from tidegate.state.reader import StateReader
 
@@ -103,3 +104,12 @@ def test_the_plan_of_the_process_lies_beside_the_state(steps: Steps) -> None:
     assert explained["statement"] == SQL
     assert explained["physical"]["id"] == "PhysicalDataSink#0"
     assert explained["settings"] == {"monitor_samples": 2}
+
+
+def test_the_first_step_of_a_second_and_a_drain_keep_samples() -> None:
+    plan = tidegate.sql(SQL, streams={"r": "ts TIMESTAMP, user STRING, v INT"}).physical
+    half = SECOND_US // 2
+    assert samples_due(None, 0, plan) == 5
+    assert samples_due(0, half, plan) == 0
+    assert samples_due(half, SECOND_US, plan) == 5
+    assert samples_due(half, half, plan) == 5  # a drain has the clock of the batch before
