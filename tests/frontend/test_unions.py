@@ -78,7 +78,7 @@ REFUSED = [
     ("(«SELECT v, ts FROM a UNION ALL SELECT ts, v FROM b»)", "hides which", "FROM a UNION ALL b"),
     ("(«SELECT * FROM a WHERE v > 1 UNION ALL SELECT * FROM b») x", "hides which", "UNION ALL b"),
     ("t JOIN «a UNION ALL b» ON true", "united only right after FROM", "FROM a UNION ALL b"),
-    ("a x «UNION» ALL b", "a name for all of the union stands behind it", "FROM stream"),
+    ("a x «UNION» ALL b", "an alias of the whole union goes after it", "FROM stream"),
     ("a JOIN «b» ON a.v = b.v", "a and b are both streams", "FROM a UNION ALL b"),
     ("a UNION ALL b JOIN «c» ON true", "a UNION ALL b and c are both streams", "UNION ALL"),
 ]

@@ -31,7 +31,7 @@ class UnionParser(MarkingParser):
         if not (isinstance(table, exp.Table) and self._at_name_of_union()):
             return table
         if table.args.get("alias"):
-            self.raise_error("a name for all of the union stands behind it")
+            self.raise_error("an alias of the whole union goes after it")
         return self._parse_names_of_union(table)
 
     def _at_name_of_union(self) -> bool:
