@@ -26,6 +26,7 @@ from oracle.adapter import OracleEngine
 from tidegate.api.query import Query
 from tidegate.cases import COUNTERS, parse_cases, run_case
 from tidegate.cases.blocks import BLOCKS
+from tidegate.cases.spark import plan_only
 from tidegate.cli import COMMANDS, main
 from tidegate.compile import compile_statement
 from tidegate.config.model import (
@@ -257,11 +258,18 @@ def test_every_block_of_a_case_and_every_counter_is_documented():
     assert {*BLOCKS, *COUNTERS} <= told
 
 
-def test_the_case_on_the_page_passes():
-    shown = next(b for b in blocks(ROOT / "docs" / "cases.md") if "case:" in b.text)
-    (case,) = parse_cases(shown.text, place(shown))
-    result = run_case(case, OracleEngine)
-    assert result.passed, result.text()
+CASES = [b for path in PAGES for b in blocks(path) if re.search("^case: ", b.text, re.MULTILINE)]
+
+
+@pytest.mark.parametrize("block", CASES, ids=place)
+def test_a_case_on_a_page_passes(block):
+    for case in parse_cases(block.text, place(block)):
+        result = run_case(case, OracleEngine if case.error is None else plan_only)
+        assert result.passed, result.text()
+
+
+def test_the_pages_on_cases_and_event_time_show_one():
+    assert {"docs/cases.md", "docs/event-time.md"} <= {block.page for block in CASES}
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
