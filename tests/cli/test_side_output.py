@@ -88,14 +88,13 @@ format = "console"
         (
             ', reinject_to = "clicks"',
             "",
-            'line 20: transforms.counts.side_output.error: sink is "reinject", and reinject_to is '
-            "missing",
+            'line 20: transforms.counts.side_output.error: sink = "reinject" needs reinject_to',
             'Add reinject_to = "clicks".',
         ),
         (
             'reinject_to = "clicks"',
             'reinject_to = "others"',
-            'line 20: transforms.counts.side_output.error: reinject_to is "others", and the '
+            'line 20: transforms.counts.side_output.error: reinject_to is "others", but the '
             "statement reads clicks",
             'write reinject_to = "clicks".',
         ),

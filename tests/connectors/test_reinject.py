@@ -106,9 +106,9 @@ def test_what_cannot_take_rows_back_is_refused_with_the_reason(
     many = spark.readStream.schema("ts TIMESTAMP").option("multiLine", True)
     assert "a file holds one document" in refused(spark, many.json(str(tmp_path / "in")))
 
-    assert "late rows are late again" in refused(spark, stream, kind="late")
+    assert "late rows would be late again" in refused(spark, stream, kind="late")
     assert "the statement reads r" in refused(spark, stream, reinject_to="s")
-    assert "reinject_to is missing" in refused(spark, stream, reinject_to=None)
-    assert "it is the original row" in refused(spark, stream, include_original=False)
+    assert "needs reinject_to" in refused(spark, stream, reinject_to=None)
+    assert "the original row is what goes back" in refused(spark, stream, include_original=False)
     derived = "SELECT count(*) AS n FROM (SELECT * FROM r) GROUP BY tumblingwindow('ss', 10) ON ts"
     assert "FROM does more than read r" in refused(spark, stream, derived)

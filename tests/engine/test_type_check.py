@@ -90,7 +90,7 @@ WRONG = [
         "MAP<STRING, INT>",
     ),
     (f"SELECT 1 AS n FROM s LATERAL VIEW >>explode(a)<< t AS e {WINDOW}", "must be ARRAY or MAP"),
-    (f"SELECT count(*) AS n FROM s {WINDOW} ON >>l[0]<<", "l[0] is a number (INT), and its unit"),
+    (f"SELECT count(*) AS n FROM s {WINDOW} ON >>l[0]<<", "l[0] is a number (INT) whose unit"),
 ]
 INTERNAL = re.compile(r"_[akx]\d|_tidegate|\b_start|namedlambda|SQLSTATE|\[[A-Z_]+\.|JVM|Traceback")
 
