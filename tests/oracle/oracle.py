@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .built import Built
+from .kinds import Sliding
 from .parse import Refused
 from .placing import ALLOWED, Closed, Limits, Placement, Row, passed
 from .query import Query
@@ -87,7 +88,13 @@ class Oracle:
         )
         self.skew = duration(self.settings.get("max_future_skew", "24h"))
         max_rows = self.settings.get("max_rows_per_group") if self.query.keeps_rows else None
-        limits = Limits(self.lateness, self.settings.get("max_groups"), max_rows)
+        max_groups = self.settings.get("max_groups")
+        if max_groups is not None and isinstance(statement.window, Sliding):
+            raise Refused(
+                f"max_groups = {max_groups}: a row is in the sliding windows of all rows near it, "
+                "later ones among them, so it cannot be evicted when it comes"
+            )
+        limits = Limits(self.lateness, max_groups, max_rows)
         self.kind = make_kind(
             statement.window, limits, is_clock=self.is_clock, emit_on_close=statement.emit_on_close
         )
