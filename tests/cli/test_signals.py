@@ -89,3 +89,24 @@ def test_a_second_signal_ends_a_start_at_once(tell):
 def test_a_signal_after_the_start_of_spark_only_asks():
     ask = f"{TERM}; print('asked' if signals.asked.is_set() else 'lost')"
     assert starting(after=ask) == (0, ["ignored", "java", "spark", "asked"])
+
+
+def test_ctrl_c_while_the_command_is_loaded_ends_it_without_a_stack_trace():
+    interrupted = """
+import os, signal, sys
+from importlib.abc import MetaPathFinder
+
+class Loading(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "tidegate.cli":
+            os.kill(os.getpid(), signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Loading())
+from tidegate.__main__ import start
+start()
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", interrupted], capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (-signal.SIGINT, "")

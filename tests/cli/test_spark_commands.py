@@ -230,3 +230,24 @@ def test_a_statement_over_files_prints_its_answers_and_counts_what_failed(folder
     assert header == "page,n"
     assert lines == ["a,3"]
     assert "2 rows or results left out: division_by_zero" in result.stderr.splitlines()
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_statement_over_several_inputs_reads_each_with_the_options(folder):
+    (folder / "clicks.csv").write_text(
+        "ts;page\n2026-01-01T10:00:01Z;a\n2026-01-01T10:00:02Z;b\n2026-01-01T10:00:03Z;a\n"
+    )
+    (folder / "more.csv").write_text("ts;page\n2026-01-01T10:00:04Z;a\n")
+    (folder / "pages.csv").write_text("page;title\na;'first; page'\nb;second\n")
+    sql = (
+        "SELECT title, count(*) AS n FROM clicks JOIN pages ON clicks.page = pages.page "
+        "GROUP BY tumblingwindow('ss', 10), title ON ts"
+    )
+    inputs = [folder / "clicks.csv", folder / "more.csv", f"pages={folder / 'pages.csv'}"]
+    words = [word for each in inputs for word in ("--input", str(each))]
+    words += ["--option", "sep=;", "--option", "quote='", "--output", "json"]
+    result = CliRunner().invoke(main, ["sql", sql, *words])
+    assert result.exit_code == 0, result.output
+    found = sorted(json.loads(line)["title"] for line in result.stdout.splitlines())
+    assert found == ["first; page", "second"]
+    assert sum(json.loads(line)["n"] for line in result.stdout.splitlines()) == 4

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -44,9 +46,9 @@ def start(folder: Path) -> subprocess.Popen[str]:
     )
 
 
-def programs(session: int) -> list[str]:
-    """The names of the programs that run in a session."""
-    found = []
+def programs(session: int) -> dict[str, int]:
+    """The programs that run in a session: a process of each, by its name."""
+    found = {}
     for process in Path("/proc").iterdir():
         if process.name.isdigit():
             try:
@@ -55,7 +57,7 @@ def programs(session: int) -> list[str]:
                 continue  # it has just ended
             facts = rest.split()
             if int(facts[3]) == session and facts[0] != "Z":
-                found.append(name)
+                found[name] = int(process.name)
     return found
 
 
@@ -63,6 +65,14 @@ def told(process: subprocess.Popen[str]) -> list[str]:
     """The lines on the standard error of a process that ends, but those of Java on its options."""
     _, errors = process.communicate(timeout=120)
     return [line for line in errors.splitlines() if not line.startswith("Picked up JAVA_")]
+
+
+def ends_by_signals(process: subprocess.Popen[str]) -> bool:
+    """Send a SIGTERM; whether the process has ended. Two that come too soon count as one."""
+    process.send_signal(signal.SIGTERM)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=0.1)
+    return process.returncode is not None
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -82,8 +92,10 @@ def test_a_second_signal_ends_a_run_inside_a_batch_and_a_restart_goes_on_exactly
         process = start(folder)
         assert process.stdout is not None
         next(line for line in process.stdout if "batch" in line)
-        process.send_signal(signal.SIGTERM)
-        process.send_signal(signal.SIGTERM)
+        java = programs(process.pid)["java"]
+        os.kill(java, signal.SIGSTOP)  # so that no batch can end
+        until(lambda process=process: ends_by_signals(process))
+        os.kill(java, signal.SIGCONT)
         told(process)
         assert process.returncode == -signal.SIGTERM
         until(lambda session=process.pid: not programs(session))

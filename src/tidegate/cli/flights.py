@@ -43,6 +43,8 @@ def run_demo() -> None:
     started = time.monotonic()
     with progress_for() as progress:
         run_pipeline(config, progress, ending=Ending.DRAIN, once=True)
+    if TRANSFORM not in progress.totals:
+        return  # A signal has ended it before its first batch.
     _print_results(config)
     _print_summary(config, progress.totals[TRANSFORM], time.monotonic() - started)
 
