@@ -62,9 +62,9 @@ class Page:
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
 
-    def until(self, expression: str) -> None:
+    def until(self, expression: str, seconds: float = PATIENCE_SECONDS) -> None:
         """Wait until an expression is true."""
-        end = time.monotonic() + PATIENCE_SECONDS
+        end = time.monotonic() + seconds
         while time.monotonic() < end:
             if self.evaluate(f"Boolean({expression})"):
                 return

@@ -354,10 +354,10 @@ def test_run_serves_the_page_of_its_pipeline(page: Page, tmp_path: Path) -> None
         line = process.stderr.readline()
         assert line.startswith("monitor at http://127.0.0.1:")
         page.open(line.removeprefix("monitor at ").strip())
-        page.until(CARD)
+        page.until(CARD, seconds=120)
         page.until("document.querySelector('.badge').textContent === 'running'")
-        page.until("document.querySelectorAll('.timeline .bar.closed').length > 2")
-        assert "PhysicalDataSource" not in page.text()
+        page.until("document.querySelectorAll('.timeline .bar.closed').length > 2", seconds=60)
+        page.until("document.body.innerText.includes('A sample of the newest results')")
         assert "tumblingwindow('ss', 1)" in page.text()
         keep(page, "monitor-run")
     finally:

@@ -53,7 +53,8 @@ def _made(name: str, facts: Mapping[str, Any], *children: dict[str, Any]) -> dic
 
 def _texts(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     found = [(label.replace("_", " "), _text(value)) for label, value in facts.items()]
-    return [(label, text) for label, text in found if text]
+    # A sink that was given in Python has no name, which EXPLAIN writes as ?.
+    return [(label, text) for label, text in found if text not in ("", "?")]
 
 
 def _text(value: Any) -> str:  # noqa: ANN401 - a value of JSON

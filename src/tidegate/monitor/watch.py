@@ -10,6 +10,8 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 
 from tidegate.inspection.folders import readers_in
@@ -102,6 +104,8 @@ class Watch:
             self._stopping.wait(POLL_SECONDS)
 
     def _read_on(self) -> None:
+        with suppress(ImportError):  # it is told when it is needed
+            import_module("pyarrow.parquet")  # takes a second, so not when somebody waits
         while not self._stopping.is_set():
             self.read()
             self._stopping.wait(POLL_SECONDS / 2)

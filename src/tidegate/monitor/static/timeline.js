@@ -61,7 +61,7 @@ export class Timeline {
     const shown = view(found.timeline, watermark);
     if (shown === null) {
       this.svg.setAttribute("height", 60);
-      const why = found.note ?? "No window is open.";
+      const why = found.epoch < 0 ? "The windows have not been read yet." : found.note ?? "No window is open.";
       this.svg.replaceChildren(s("text", { x: width / 2, y: 34, "text-anchor": "middle", class: "tick" }, why));
       this.svg.setAttribute("aria-label", why);
       this.text.textContent = "";

@@ -144,10 +144,13 @@ export class Transform {
   }
 }
 
+// What a record of side output says about its row; the other columns are the same in all of them.
+const RECORD = ["kind", "reason", "error_detail", "original_event", "late_by_ms", "event_time", "window", "group_key", "shard"];
+
 function openWindows(facts) {
   const open = facts.windows.timeline.filter((each) => each.closed_in === null);
   const rows = open.map((each) => [time(each.start_us, facts.watermark_us ?? each.start_us), time(each.end_us, facts.watermark_us ?? each.end_us), count(each.groups), each.rows]);
-  return [table("Open windows, next to close first", ["start (UTC)", "end (UTC)", "groups", "state rows"], rows, facts.windows.note ?? "No window is open."),
+  return [table("Open windows, next to close first", ["start (UTC)", "end (UTC)", "groups", "state rows"], rows, facts.windows.epoch < 0 ? "The windows have not been read yet." : facts.windows.note ?? "No window is open."),
     facts.windows.note && rows.length > 0 ? h("p", { class: "note" }, `Shown are ${facts.windows.note}.`) : ""];
 }
 
@@ -157,7 +160,7 @@ function sideOutput(facts) {
   const rows = facts.side_output.map((each) => [each.kind, each.records, reasons(each), goes(each)]);
   const dropped = Object.entries(facts.dropped).filter(([, number]) => number > 0);
   return [table("Records of side output so far", ["kind", "records", "reasons", "goes to"], rows),
-    facts.side_sample.length === 0 ? "" : samples("A sample of the newest records", facts.side_sample),
+    facts.side_sample.length === 0 ? "" : samples("A sample of the newest records", facts.side_sample, RECORD),
     dropped.length === 0 ? "" : h("p", { class: "problem" }, `Not written: ${dropped.map(([cause, number]) => `${count(number)} by ${cause}`).join(", ")}`)];
 }
 
@@ -166,9 +169,9 @@ function results(facts) {
   return [h("p", { class: "empty" }, facts.emitted.rows_out === 0 ? "No window has given a result yet." : "The checkpoint holds no sample of results: no step that it keeps has given any, or monitor_samples = 0.")];
 }
 
-/** Rows as a table with a column for each of theirs; what all of them lack is left out. */
-function samples(caption, rows) {
-  const names = [...new Set(rows.flatMap((each) => Object.keys(each.row ?? {})))].filter((name) => rows.some((each) => each.row?.[name] !== null && each.row?.[name] !== undefined));
+/** Rows as a table, with some of their columns or all; what all rows lack is left out. */
+function samples(caption, rows, columns = [...new Set(rows.flatMap((each) => Object.keys(each.row ?? {})))]) {
+  const names = columns.filter((name) => rows.some((each) => each.row?.[name] !== null && each.row?.[name] !== undefined));
   const cut = rows.some((each) => each.row === undefined);
   const cells = rows.map((each) => [each.epoch, ...names.map((name) => each.row === undefined ? "" : each.row[name] ?? "NULL"), ...(cut ? [each.text ?? ""] : [])]);
   return table(caption, ["epoch", ...names, ...(cut ? ["row, cut short"] : [])], cells);
