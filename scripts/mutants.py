@@ -227,6 +227,20 @@ MUTANTS = (
         tests=cases("tumbling"),
     ),
     Mutant(
+        name="a sample has the first rows of all tasks",
+        file="engine/samples.py",
+        old="numbers().get(_SAMPLE, ())[:most]",
+        new="numbers().get(_SAMPLE, ())",
+        tests=("tests/engine/test_samples.py",),
+    ),
+    Mutant(
+        name="every step keeps a sample",
+        file="engine/samples.py",
+        old="            return 0\n",
+        new="            pass\n",
+        tests=("tests/engine/test_samples.py",),
+    ),
+    Mutant(
         name="the clock goes back",
         file="engine/clock.py",
         old="clock = Clock(us=before.us + passed_us // 2, machine_us",

@@ -7,13 +7,29 @@ from dataclasses import asdict
 from heapq import nsmallest
 from typing import Any
 
-from tidegate.metrics.table import FATES
+from tidegate.metrics.table import METRICS
 from tidegate.monitor.follower import Follower
 from tidegate.monitor.history import Point
 from tidegate.monitor.plan_tree import plan_tree
 from tidegate.plan.side_output import KINDS, SideOutputKind
 from tidegate.state.manifest import Manifest
 from tidegate.state.watermark import Shard
+
+# The numbers on top of the page, by the metrics that they are.
+_METRICS = {metric.name: metric for metric in METRICS}
+HELP = {
+    shown: f"{_METRICS[name].help} Metric: {name}"
+    for shown, name in {
+        "rows read": "tidegate_rows_read_total",
+        "watermark": "tidegate_watermark_timestamp_seconds",
+        "watermark lag": "tidegate_watermark_lag_seconds",
+        "late rows": "tidegate_rows_total",
+        "open windows": "tidegate_open_windows",
+        "results": "tidegate_result_rows_total",
+        "state": "tidegate_state_bytes",
+        "last step": "tidegate_last_step_timestamp_seconds",
+    }.items()
+}
 
 # Shards that are listed: those furthest behind.
 MOST_SHARDS = 20
@@ -90,7 +106,7 @@ def facts_of(id: str, follower: Follower, after: int = -1) -> dict[str, Any]:
         "dropped": asdict(manifest.dropped),
         "results": [row.to_json() for row in follower.results()],
         "side_sample": [row.to_json() for row in follower.side_output()],
-        "fates": list(FATES),
+        "help": HELP,
         "first_epoch": points[0].epoch if points else None,
         "points": [point.to_json() for point in points if point.epoch > after],
         "plan": plan_tree(follower.explained, plan),

@@ -129,7 +129,7 @@ export class Transform {
     if (cell === undefined) {
       cell = { value: h("dd", {}, "–"), note: h("dd", { class: "note" }) };
       this.values.set(name, cell);
-      this.numbers.append(h("div", {}, h("dt", {}, name), cell.value, cell.note));
+      this.numbers.append(h("div", { title: this.facts.help?.[name] }, h("dt", {}, name), cell.value, cell.note));
     }
     if (value !== null && value !== undefined) say(cell.value, value);
     if (note !== undefined) say(cell.note, note);
