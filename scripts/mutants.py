@@ -63,6 +63,13 @@ MUTANTS = (
         tests=cases("quotas and session"),
     ),
     Mutant(
+        name="a table shows groups that a quota keeps out of a window",
+        file="engine/rows/quotas.py",
+        old="hidden = _hidden(evictions, self.windows.keys) if self.windows.overlap else None",
+        new="hidden = None",
+        tests=("tests/engine/test_duplicates_and_quotas.py",),
+    ),
+    Mutant(
         name="a sliding window with lookahead closes a moment early",
         file="engine/windows/sliding/operator.py",
         old="self._opens_from(closing.bound_us) - 1)",

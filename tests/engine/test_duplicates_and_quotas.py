@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 import tidegate as tg
-from tidegate.errors import ExecutionError, QueryError
+from tidegate.cases.stepper import CaseStepper
+from tidegate.errors import QueryError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import SparkSession
 
 ROWS = """
@@ -36,10 +39,34 @@ def test_a_table_is_within_its_quotas(interpreted: SparkSession) -> None:
     assert {tuple(row) for row in found.collect()} == {("p", 4), ("q", 1)}
 
 
-def test_quotas_of_windows_that_overlap_need_a_stream(interpreted: SparkSession) -> None:
-    hops = COUNTED.replace("tumblingwindow('mi', 1)", "hoppingwindow('ss', 10, 5)")
-    with pytest.raises(ExecutionError, match="windows that overlap"):
-        query(interpreted, hops, max_groups=2).batch()
+# Of windows that overlap, one has room for a row or its group and the other has not.
+CROWDED = """
+    SELECT timestamp_seconds(s) AS ts, id FROM VALUES
+    (1, 'p'), (2, 'q'), (12, 'q'), (7, 'q'), (8, 'p'), (12, 'p'), (13, 'p'), (4, 'p') AS v(s, id)
+"""
+LISTED = "SELECT id, collect_list(ts) AS ts, window_end() AS e FROM r GROUP BY {}, id"
+
+
+@pytest.mark.parametrize(
+    ("window", "quotas"),
+    [
+        ("hoppingwindow('ss', 10, 5)", {"max_groups": 1}),
+        ("cumulatewindow('ss', 20, 10)", {"max_rows_per_group": 2}),
+        ("sessionwindow('ss', 9)", {"max_rows_per_group": 2}),
+    ],
+)
+def test_quotas_hold_for_a_table_as_for_a_stream(
+    interpreted: SparkSession, tmp_path: Path, window: str, quotas: dict[str, object]
+) -> None:
+    table = interpreted.sql(CROWDED)
+    settings = {"event_time_field": "ts", "watermark_lag": "1m"}
+    asked = tg.sql(LISTED.format(window), settings={**settings, **quotas}, r=table)
+    stepper = CaseStepper(asked, checkpoint=str(tmp_path), partitions=2)
+    stepper.batch(table, 4_000_000_000_000_000)
+    drained = sorted(map(str, stepper.drain().rows))
+    assert sorted(map(str, asked.batch().collect())) == drained
+    unlimited = tg.sql(LISTED.format(window), settings=settings, r=table).batch()
+    assert sorted(map(str, unlimited.collect())) != drained
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def over_tables(
 
     Raises:
         ConfigError: the table for the stream is missing, or is none.
-        ExecutionError: the query is in processing time, or has quotas of windows that overlap.
+        ExecutionError: the query is in processing time.
         QueryError: Spark's analyzer refuses an expression.
     """
     prepare = query.physical.prepare
@@ -67,13 +67,7 @@ def over_tables(
         query.check_types(given)
     typed = query._typed(given)
     rows = typed._prepare(given, keep_rows=keep_rows)
-    job = typed._job(rows, Outlets(results=Nowhere()), partitions=most_tasks(query.spark))
-    if job.quotas is not None and job.quotas.windows.overlap:
-        raise ExecutionError(
-            "batch() does not apply max_groups and max_rows_per_group to windows that "
-            "overlap\n\nRemove the setting for it, or run the query as a stream."
-        )
-    return rows, job
+    return rows, typed._job(rows, Outlets(results=Nowhere()), most_tasks(query.spark))
 
 
 def _tables(query: Query, frames: Mapping[str, DataFrame]) -> dict[str, DataFrame]:

@@ -50,14 +50,18 @@ def final_errors(rows: DataFrame, job: Job) -> DataFrame:
 _NO_WINDOWS = "array(named_struct('start', 0L, 'end', 0L))"
 
 
-def within_limits(rows: DataFrame, job: Job) -> tuple[DataFrame, BatchStart]:
-    """Return rows with duplicates and evicted ones marked, and what they are judged by."""
-    start = at_present()
+def within_limits(rows: DataFrame, job: Job) -> tuple[DataFrame, BatchStart, DataFrame | None]:
+    """Return rows with duplicates and evicted ones marked, and what they are judged by.
+
+    Also the windows and groups that a quota keeps out, None if there are none.
+    """
+    start, hidden = at_present(), None
     if job.duplicates is not None:
         rows, start = job.duplicates.of_table(rows, start)
     if job.quotas is not None:
-        rows, start = job.quotas.of_table(Arrival(rows=rows, start=start, tables=Tables()))
-    return rows, start
+        arrival = Arrival(rows=rows, start=start, tables=Tables())
+        rows, start, hidden = job.quotas.of_table(arrival)
+    return rows, start, hidden
 
 
 def at_present() -> BatchStart:

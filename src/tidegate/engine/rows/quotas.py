@@ -141,12 +141,16 @@ class Quotas:
             partial=found["partial"],
         )
 
-    def of_table(self, arrival: Arrival) -> tuple[DataFrame, BatchStart]:
-        """Return the rows of a table with those marked that no window has room for."""
+    def of_table(self, arrival: Arrival) -> tuple[DataFrame, BatchStart, DataFrame | None]:
+        """Return the rows of a table, with those marked that no window has room for.
+
+        Also what they are judged by, and the windows and groups that are not to be shown.
+        """
         numbered = arrival.rows.selectExpr("*", f"{ROW_NUMBER} AS {PLACE}")
         evictions = self.windows.evictions(numbered, arrival, None)
         marked = _marked(numbered, evictions, table_size(arrival.rows))
-        return marked, replace(arrival.start, has_evictions=True)
+        hidden = _hidden(evictions, self.windows.keys) if self.windows.overlap else None
+        return marked, replace(arrival.start, has_evictions=True), hidden
 
     def _read(self, segments: Sequence[Segment], io: StateIO) -> DataFrame:
         return io.store.read_segments(segments, eviction_schema(self.windows.key_types))
@@ -154,7 +158,7 @@ class Quotas:
     @property
     def _is_kept(self) -> str:
         """The entries that the table ``quotas`` keeps: groups whose rows are in the state."""
-        return f"({PARTIAL} AND {EVICTED} = {Fate.EVICTED_GROUP.value})"
+        return f"({_HIDES})"
 
 
 def eviction_schema(keys: Sequence[StructField]) -> StructType:
@@ -175,8 +179,14 @@ def hidden_groups(
 ) -> DataFrame:
     """Return the windows and groups that are not to be shown, although rows of them are stored."""
     rows = io.store.read_segments(segments, eviction_schema(keys))
-    kept = rows.where(f"{PARTIAL} AND {EVICTED} = {Fate.EVICTED_GROUP.value}")
-    return kept.select(END, *(key.name for key in keys)).distinct()
+    return _hidden(rows, [key.name for key in keys])
+
+
+_HIDES = f"{PARTIAL} AND {EVICTED} = {Fate.EVICTED_GROUP.value}"
+
+
+def _hidden(evictions: DataFrame, keys: Sequence[str]) -> DataFrame:
+    return evictions.where(_HIDES).select(END, *keys).distinct()
 
 
 def _marked(numbered: DataFrame, evictions: DataFrame, size: int) -> DataFrame:

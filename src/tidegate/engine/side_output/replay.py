@@ -55,7 +55,8 @@ def corrections(rows: DataFrame, job: Job, *, kind: str, plan_id: str) -> DataFr
     plan = replace(job.plan, plan_id=plan_id, finish=_of_single_rows(job.plan.finish))
     finisher = replace(job.finisher, plan=plan)
     # Of what was removed and is run again on purpose every row counts.
-    taken = (rows, at_present()) if kind in ("duplicate", "evicted") else within_limits(rows, job)
+    whole = kind in ("duplicate", "evicted")
+    taken = (rows, at_present(), None) if whole else within_limits(rows, job)
     groups = job.operator.final_groups(*taken)
     closed = finisher.closed_rows(groups, epoch=0)
     window_id = WINDOW_ID if has_fixed_windows(plan) else "CAST(NULL AS STRING)"

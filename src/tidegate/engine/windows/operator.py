@@ -187,5 +187,13 @@ class Operator(Protocol):
     def open_windows(self, state: Manifest) -> int:
         """How many windows are open, judging by the bounds of segments."""
 
-    def final_groups(self, rows: DataFrame, start: BatchStart) -> DataFrame:
-        """Return the groups of all windows of prepared rows, as if the stream ended after them."""
+    def final_groups(
+        self, rows: DataFrame, start: BatchStart, hidden: DataFrame | None = None
+    ) -> DataFrame:
+        """Return the groups of all windows of prepared rows, as if the stream ended after them.
+
+        Args:
+            rows: the rows.
+            start: what they are judged by.
+            hidden: windows and groups that a quota keeps out, see ``hidden_groups``; None: none.
+        """

@@ -241,7 +241,10 @@ class OrderedOperator:
         windows = seen["open"] - (0 if anew else seen["before"])
         return (*carried, replace(segment, windows=windows)), bool(seen["closing"])
 
-    def final_groups(self, rows: DataFrame, start: BatchStart) -> DataFrame:
+    def final_groups(
+        self, rows: DataFrame, start: BatchStart, hidden: DataFrame | None = None
+    ) -> DataFrame:
+        del hidden  # A row is in no window, or in all of its own.
         kept = self.shape.kept(self.shape.place(rows, start)).selectExpr("*", f"true AS {NEW}")
         closed = self.shape.scan.closed(self.shape.scanned(FRAME), end=True)
         return over(kept, self.shape.groups(self.shape.bounded(closed)))

@@ -21,7 +21,7 @@ from tidegate.engine.windows.panes.quotas import PaneQuotas
 from tidegate.engine.windows.state_rows import KEPT
 from tidegate.plan.columns import AFTER, END, PANE, TIME
 from tidegate.spark.observe import observed
-from tidegate.spark.statements import by_reference, is_one_of, over, over_all
+from tidegate.spark.statements import by_reference, is_one_of, over_all
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -287,10 +287,15 @@ class PaneOperator:
             after_us = max(after_us, state.bound_us)
         return max(0, (last_us - self.grid.next_end(after_us)) // self.grid.stride_us + 1)
 
-    def final_groups(self, rows: DataFrame, start: BatchStart) -> DataFrame:
-        state = self.shape.kept(self.shape.place(rows, self.plan, self.grid, start))
-        windows = self.due_windows("{frame}", None, None)
-        return over(state, self.shape.groups(windows, self.grid))
+    def final_groups(
+        self, rows: DataFrame, start: BatchStart, hidden: DataFrame | None = None
+    ) -> DataFrame:
+        frames = {"state": self.shape.kept(self.shape.place(rows, self.plan, self.grid, start))}
+        windows = self.due_windows("{state}", None, None)
+        if hidden is not None:
+            frames["hidden"] = hidden
+            windows = self.quotas.without(windows, "{hidden}")
+        return over_all(frames, self.shape.groups(self.quotas.within(windows), self.grid))
 
     def _has_due_window(self, segment: Segment, closing: Closing) -> bool:
         """Whether a window with a pane within the segment's bounds may close now."""

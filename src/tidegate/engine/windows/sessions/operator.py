@@ -193,7 +193,10 @@ class SessionOperator:
             plan=self.plan, gap_us=self.gap_us, keys=self.shape.keys, schema=self.state_schema
         )
 
-    def final_groups(self, rows: DataFrame, start: BatchStart) -> DataFrame:
+    def final_groups(
+        self, rows: DataFrame, start: BatchStart, hidden: DataFrame | None = None
+    ) -> DataFrame:
+        del hidden  # A row is in no window, or in all of its own.
         spans = self.shape.kept(self.shape.place(rows, self.plan, start))
         return self.shape.groups(self.shape.chained(spans, None))
 

@@ -89,7 +89,10 @@ class SlidingOperator:
         groups = self.shape.windows(needed, due, io, counter.watch)
         return Closed(tables=left, groups=groups, windows=counter.count)
 
-    def final_groups(self, rows: DataFrame, start: BatchStart) -> DataFrame:
+    def final_groups(
+        self, rows: DataFrame, start: BatchStart, hidden: DataFrame | None = None
+    ) -> DataFrame:
+        del hidden  # A row is in no window, or in all of its own.
         kept = self.shape.kept(self._place(rows, start))
         return self.shape.windows_of(kept, Due(condition=STARTS), lambda windows: windows)
 
