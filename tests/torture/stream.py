@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from tidegate.metrics.report import BatchReport
 
 SCHEMA = "ts TIMESTAMP, k STRING, v BIGINT, d BIGINT"
+# The side output, each kind in a folder of this name.
+SIDES = ("late", "evicted", "errors", "duplicates")
 FIRST_SECOND = 1_767_261_600  # 2026-01-01 10:00:00 UTC
 SECONDS_PER_FILE = 20
 
@@ -50,6 +52,36 @@ STATEMENTS: dict[str, str] = {
     "count": f"SELECT {_VALUES} FROM r GROUP BY countwindow(4) OVER (PARTITION BY k), k",
     "rows": f"SELECT *, {_WINDOW} FROM r GROUP BY tumblingwindow('ss', 10)",
 }
+
+# Windows with what else a query can have, by name: the kind, and the settings. Not what depends on
+# the clock, which is another one in each run.
+_SHARDS = {"shard": "k"}
+_ONCE = {"dedup_key": "v", "dedup_horizon": "40s"}
+_RECORD = {"lateness": "record"}
+_LISTED = "SELECT k, collect_list(v) AS all_v, window_start() AS b, window_end() AS e FROM r"
+_VARIANTS: dict[str, tuple[str, dict[str, object]]] = {
+    "tumbling_shards": (STATEMENTS["tumbling"], _SHARDS),
+    "tumbling_limited": (STATEMENTS["tumbling"], {**_SHARDS, **_ONCE, "max_groups": 3}),
+    "hopping_limited": (STATEMENTS["hopping"], {**_SHARDS, **_ONCE, "max_groups": 3}),
+    "cumulate_rows": (
+        f"{_LISTED} GROUP BY cumulatewindow('ss', 30, 10), k",
+        {**_ONCE, "max_groups": 4, "max_rows_per_group": 3},
+    ),
+    "session_limited": (STATEMENTS["session"], {**_SHARDS, **_ONCE, "max_groups": 3}),
+    "session_rows": (
+        f"{_LISTED} GROUP BY sessionwindow('ss', 3), k",
+        {**_SHARDS, **_ONCE, "max_groups": 4, "max_rows_per_group": 3},
+    ),
+    "sliding_once": (STATEMENTS["sliding"], {**_SHARDS, **_ONCE}),
+    "state_once": (STATEMENTS["state"], {**_SHARDS, **_ONCE}),
+    "tumbling_record": (STATEMENTS["tumbling"], {**_SHARDS, **_RECORD}),
+    "hopping_record": (STATEMENTS["hopping"], _RECORD),
+    "session_record": (STATEMENTS["session"], _RECORD),
+    "sliding_record": (STATEMENTS["sliding"], _RECORD),
+    "count_record": (STATEMENTS["count"], {**_SHARDS, **_RECORD}),
+}
+STATEMENTS |= {name: sql for name, (sql, _) in _VARIANTS.items()}
+SETTINGS = {name: _VARIANTS[name][1] if name in _VARIANTS else {} for name in STATEMENTS}
 
 
 def write_file(folder: Path, number: int, seed: int) -> None:
@@ -117,13 +149,17 @@ def start(
     rows = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(place.input))
     query = tg.sql(
         STATEMENTS[kind],
-        settings={"event_time_field": "ts", "watermark_lag": "5s", **(settings or {})},
+        settings={
+            "event_time_field": "ts",
+            "watermark_lag": "5s",
+            **SETTINGS[kind],
+            **(settings or {}),
+        },
         streams={"r": rows},
     )
     return query.start(
         sink=wrap(tg.FileSink(format="json", path=place.folder / "out")),
-        late=tg.FileSink(format="json", path=place.folder / "late"),
-        errors=tg.FileSink(format="json", path=place.folder / "errors"),
+        **{name: tg.FileSink(format="json", path=place.folder / name) for name in SIDES},
         checkpoint=place.checkpoint,
         once=once,
         on_batch=on_batch,
@@ -131,7 +167,7 @@ def start(
 
 
 # Kinds whose window_id() has the epoch of a row in it; a drain that is asked for twice takes two.
-ID_HAS_EPOCH = ("sliding", "sliding_at_once", "state", "count")
+ID_HAS_EPOCH = tuple(name for name in STATEMENTS if name.startswith(("sliding", "state", "count")))
 
 
 def answers(place: Place, *, without: Collection[str] = ()) -> dict[str, Counter[str]]:
@@ -142,7 +178,7 @@ def answers(place: Place, *, without: Collection[str] = ()) -> dict[str, Counter
     """
     left_out = {"processing_time", *without}
     found: dict[str, Counter[str]] = {}
-    for name in ("out", "late", "errors"):
+    for name in ("out", *SIDES):
         lines: Counter[str] = Counter()
         for path in (place.folder / name).glob("emit_epoch=*/*.json"):
             for line in path.read_text().splitlines():
