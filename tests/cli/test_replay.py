@@ -65,8 +65,11 @@ def lines(folder: Path) -> list[dict[str, object]]:
     return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
-def replay(folder: Path, *more: str, into: str = "corrections") -> tuple[int, str]:
-    words = ["replay", f"{folder}/pipeline.toml", f"{folder}/unused", "--into", f"{folder}/{into}"]
+def replay(
+    folder: Path, *more: str, into: str = "corrections", records: str = ""
+) -> tuple[int, str]:
+    records = records or f"{folder}/unused"
+    words = ["replay", f"{folder}/pipeline.toml", records, "--into", f"{folder}/{into}"]
     result = CliRunner().invoke(main, [*words, "--format", "json", *more])
     return result.exit_code, result.output
 
@@ -99,6 +102,17 @@ def test_the_rows_of_a_side_output_are_run_again_as_corrections_of_their_windows
     assert code == 1
     assert said.startswith("there are no records of kind evicted\n")
 
+    code, said = replay(folder, into="none", records="out")
+    assert code == 1
+    assert said == (
+        "sinks.out takes results, not rows that could not be used\n\nSide sinks are unused.\n"
+    )
+
+    (folder / "pipeline.toml").write_text(PIPELINE.replace('path = "unused"', 'path = "nowhere"'))
+    code, said = replay(folder, into="none", records="unused")
+    assert code == 1
+    assert said.startswith(f"{folder}/nowhere: there are no records\n")
+
     # The cause of the error is mended: what is no number is 0. The plan is another one now.
     mended = PIPELINE.replace("CAST(ms AS INT)", "coalesce(try_cast(ms AS INT), 0)")
     (folder / "pipeline.toml").write_text(mended)
@@ -106,7 +120,7 @@ def test_the_rows_of_a_side_output_are_run_again_as_corrections_of_their_windows
     assert code == 1
     assert "are not of this query, which is plan" in said
     assert "--any-plan" in said
-    code, said = replay(folder, "--kind", "error", "--any-plan", into="mended")
+    code, said = replay(folder, "--kind", "error", "--any-plan", into="mended", records="unused")
     assert code == 0, said
     (row,) = lines(folder / "mended")
     assert (row["n"], row["ms"], row["corrects_window_id"]) == (1, 0, emitted["id"])

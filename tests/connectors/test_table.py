@@ -15,7 +15,7 @@ from tidegate.config import parse_config
 from tidegate.config.model import SideOutputSection
 from tidegate.connectors.sinks import make_sink
 from tidegate.connectors.sources import open_stream
-from tidegate.connectors.table import SINKS, SOURCES, Guarantee, SinkKind, SourceKind
+from tidegate.connectors.table import RECORDS, SINKS, SOURCES, Guarantee, SinkKind, SourceKind
 from tidegate.engine.side_output.records import REASONS
 from tidegate.errors import ConfigError
 from tidegate.metrics.report import Counts, Dropped
@@ -110,6 +110,16 @@ def test_every_source_has_its_row_in_the_docs():
 def test_the_builder_of_every_row_is_there(kind):
     module, _, function = kind.build.partition(":")
     assert callable(getattr(import_module(module), function))
+
+
+def test_records_are_read_back_from_sinks_that_can_hold_them_and_the_docs_list_these():
+    rows = first_cells(section("side-output.md", "Replay"))
+    told = {name.strip("` ") for row in rows for name in row[0].split(",")}
+    for format, build in RECORDS.items():
+        assert SINKS[format].nested
+        module, name = build.split(":")
+        assert callable(getattr(import_module(module), name))
+        assert format in told
 
 
 def test_a_row_is_all_that_a_new_sink_needs(monkeypatch):

@@ -31,6 +31,11 @@ if TYPE_CHECKING:
     help="The format of the corrections.",
 )
 @click.option("--any-plan", is_flag=True, help="Run records of other plans, too.")
+@click.option(
+    "--keep-repeats",
+    is_flag=True,
+    help="Run every record of a topic, also one that is equal to another of its epoch.",
+)
 def replay(
     file: Path,
     records: str,
@@ -39,8 +44,9 @@ def replay(
     kinds: tuple[str, ...],
     form: str,
     any_plan: bool,
+    keep_repeats: bool,
 ) -> None:
-    """Run the rows in RECORDS, a folder of side output of the pipeline in FILE, again.
+    """Run the rows in RECORDS again: a side sink of the pipeline in FILE, or its folder.
 
     The results of these rows alone are written as corrections, which name the window_id that they
     belong to.
@@ -49,7 +55,14 @@ def replay(
     from tidegate.config import load_config
 
     config = load_config(file)
-    asked = Asked(records=records, into=into, kinds=kinds, form=form, any_plan=any_plan)
+    asked = Asked(
+        records=records,
+        into=into,
+        kinds=kinds,
+        form=form,
+        any_plan=any_plan,
+        keep_repeats=keep_repeats,
+    )
     for line in run_replay(config, _chosen(config, transform), asked):
         click.echo(line)
 

@@ -3,39 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from tidegate.api.replay import REPLAYED, replay
 from tidegate.cli.pipeline import open_query
+from tidegate.connectors.needed import needed_packages
+from tidegate.connectors.records import Records, format_of_folder, read_records
+from tidegate.environment import with_values
 from tidegate.errors import ConfigError
+from tidegate.names import listed
 from tidegate.plan.columns import HIDDEN
+from tidegate.plan.pipeline import SinkConfig
 from tidegate.spark.files import write_folder
 from tidegate.spark.folders import open_folder
 from tidegate.spark.observe import observed
 from tidegate.spark.session import local_session
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from tidegate.api.query import Query
     from tidegate.plan.pipeline import PipelineConfig, TransformConfig
 
-# Formats of records, by the ends of the names of their files.
-_FORMATS = {".parquet": "parquet", ".json": "json", ".orc": "orc"}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """The arguments of ``replay``; paths are relative to the working directory."""
+    """The arguments of ``replay``; paths are relative to the working directory.
+
+    ``records`` is the name of a side sink of the pipeline, or a folder.
+    """
 
     records: str
     into: str
     kinds: tuple[str, ...]
     form: str
     any_plan: bool
+    keep_repeats: bool
 
 
 def run_replay(config: PipelineConfig, transform: TransformConfig, asked: Asked) -> Iterator[str]:
@@ -44,15 +50,15 @@ def run_replay(config: PipelineConfig, transform: TransformConfig, asked: Asked)
     Raises:
         TidegateError: the records cannot be run again, or the folder is not new.
     """
-    spark = local_session(options=config.spark_options)
+    spark = local_session(options=config.spark_options, formats=needed_packages(config))
     if open_folder(spark, asked.into).names():
         raise ConfigError(
             f"{asked.into} is not empty\n\nName a new folder: corrections are written once, and "
             "those of two replays would be added up."
         )
     query = open_query(spark, config, transform)
-    records = _read(spark, asked.records, query)
-    found = replay(query, records, kinds=asked.kinds or REPLAYED, any_plan=asked.any_plan)
+    records = _records(spark, config, asked, query)
+    found = replay(query, records.frame, kinds=asked.kinds or REPLAYED, any_plan=asked.any_plan)
     watched, numbers = observed(found.corrections, {"rows": "count(1)"})
     write_folder(watched, asked.into, format=asked.form, options=_options(asked.form))
     for kind, rows in found.rows.items():
@@ -63,38 +69,34 @@ def run_replay(config: PipelineConfig, transform: TransformConfig, asked: Asked)
     }
     if failed:
         yield f"failed again: {_counted(failed)}"
+    if records.repeats:
+        yield f"left out as repeats: {records.repeats:,} records (--keep-repeats runs them)"
     if found.skipped:
         yield f"cannot be run again: {_counted(found.skipped)}"
 
 
-def _read(spark: SparkSession, path: str, query: Query) -> DataFrame:
-    """Return the records of a folder, with the original rows as the stream has them."""
-    text = StringType()
-    window = StructType([StructField("start", text), StructField("end", text)])
+def _records(spark: SparkSession, config: PipelineConfig, asked: Asked, query: Query) -> Records:
+    """Return the records, with the original rows as the stream has them."""
     stream = query.given.frames()[query.physical.prepare.source.name]
     original = StructType([field for field in stream.schema if field.name not in HIDDEN])
-    columns = {
-        "kind": text,
-        "reason": text,
-        "window": window,
-        "original_event": original,
-        "plan_id": text,
-    }
-    schema = StructType([StructField(name, kind) for name, kind in columns.items()])
-    return spark.read.schema(schema).format(_format_of(spark, path)).load(path)
-
-
-def _format_of(spark: SparkSession, path: str) -> str:
-    folder = open_folder(spark, path)
-    for below in ("", *(name for name in folder.names() if not name.startswith(("_", ".")))):
-        for name in folder.names(below):
-            for end, form in _FORMATS.items():
-                if name.endswith(end) or f"{end}." in name:
-                    return form
-    raise ConfigError(
-        f"{path}: there are no records\n\nName the folder of a side sink of format parquet, json "
-        "or orc."
+    return read_records(
+        spark, _sink(spark, config, asked.records), original, keep_repeats=asked.keep_repeats
     )
+
+
+def _sink(spark: SparkSession, config: PipelineConfig, records: str) -> SinkConfig:
+    """The side sink of the pipeline that has a name, or one for a folder."""
+    sink = config.sinks.get(records)
+    if sink is None:
+        form = format_of_folder(spark, records)
+        return SinkConfig(name=records, format=form, path=records)
+    if sink.transform is not None:
+        sides = [name for name, each in config.sinks.items() if each.transform is None]
+        raise ConfigError(
+            f"sinks.{records} takes results, not rows that could not be used\n\n"
+            + (f"Side sinks are {listed(sides)}." if sides else "The pipeline has no side sink.")
+        )
+    return replace(sink, options=with_values(sink.options))
 
 
 def _options(form: str) -> Mapping[str, str]:

@@ -15,7 +15,7 @@ from tidegate.connectors.kafka_sink import TOPIC
 from tidegate.connectors.table import RECORDS
 from tidegate.errors import ConfigError
 from tidegate.names import listed
-from tidegate.spark.failures import is_of_spark, text_of
+from tidegate.spark.failures import is_of_spark, reason_of, text_of
 from tidegate.spark.folders import open_folder
 from tidegate.spark.jars import check_package
 
@@ -68,6 +68,10 @@ def read_records(
             f"be from {listed(RECORDS)}. In Python, query.replay(..) takes any DataFrame of them."
         )
     check_package(spark, sink.format, f"sinks.{sink.name}")
+    if sink.path is not None and not open_folder(spark, sink.path).names():
+        raise ConfigError(
+            f"{sink.path}: there are no records\n\nThe sink makes the folder with the first one."
+        )
     module, name = build.split(":")
     read = cast("Callable[..., Records]", getattr(import_module(module), name))
     return read(spark, sink, _schema(original), keep_repeats=keep_repeats)
@@ -123,15 +127,18 @@ def read_topic(
     wanted = {"subscribe": topic, "startingOffsets": "earliest", "includeHeaders": "true"}
     sent = reader.options(**wanted).load()
     epoch = "filter(headers, h -> h.key = 'emit_epoch')[0].value"
-    # Read once: the topic may grow.
-    records = sent.selectExpr("value", f"{epoch} AS epoch").persist()
     try:
+        # Read once: the topic may grow.
+        records = sent.selectExpr("value", f"{epoch} AS epoch").persist()
         repeats = 0 if keep_repeats else records.count() - records.distinct().count()
     except Exception as error:
-        found = kafka_failure(text_of(error)) if is_of_spark(error) else None
-        if found is None:
+        if not is_of_spark(error):
             raise
-        raise ConfigError(f"sinks.{sink.name}: {found[0]}\n\n{found[1]}") from error
+        what, mend = kafka_failure(text_of(error)) or (
+            f"topic {topic} cannot be read: {reason_of(error)}",
+            "Create the topic, or correct the name and the options of the sink.",
+        )
+        raise ConfigError(f"sinks.{sink.name}: {what}\n\n{mend}") from error
     kept = records if keep_repeats else records.distinct()
     value = functions.col("value").cast("string")
     parsed = kept.select(functions.from_json(value, schema, _TIMES).alias("record"))

@@ -142,6 +142,16 @@ OTHER_SINK = SinkKind(
     has_path=None,
 )
 
+# The formats of sinks from which records of side output can be read back to be run again, with the
+# function that reads them.
+RECORDS = {
+    "parquet": "tidegate.connectors.records:read_files",
+    "json": "tidegate.connectors.records:read_files",
+    "orc": "tidegate.connectors.records:read_files",
+    "delta": "tidegate.connectors.records:read_delta",
+    "kafka": "tidegate.connectors.records:read_topic",
+}
+
 # Formats that sources and tables, and those that sinks do not take, and why.
 _ICEBERG = {"iceberg": "no release of Iceberg runs on Spark 4.2 (1.12.0 is the newest one tried)"}
 REFUSED_SOURCES = _ICEBERG
