@@ -359,4 +359,32 @@ MUTANTS = (
         new="times = read_sketch(told.sketch)",
         tests=cases("shard"),
     ),
+    Mutant(
+        name="a refused login is tried again",
+        file="connectors/transient.py",
+        old="    if _LASTING.search(text):\n        return None\n",
+        new="",
+        tests=("tests/connectors/test_transient.py",),
+    ),
+    Mutant(
+        name="restarts of a query that never runs a batch are not bounded",
+        file="cli/restarts.py",
+        old="if self._worked_until - self._started > self.policy",
+        new="if self.now() - self._started > self.policy",
+        tests=("tests/cli/test_restarts.py",),
+    ),
+    Mutant(
+        name="Java is started so that SIGTERM ends it",
+        file="cli/signals.py",
+        old="_Deaf.children = True",
+        new="_Deaf.children = False",
+        tests=("tests/cli/test_signals.py",),
+    ),
+    Mutant(
+        name="a process whose query waits for a restart is ready",
+        file="metrics/health.py",
+        old="health.state in (State.RUNNING, State.ENDED)",
+        new="health.state is not State.STARTING",
+        tests=("tests/metrics/test_health.py",),
+    ),
 )

@@ -81,6 +81,15 @@ def test_restarts_are_counted_from_zero_by_their_cause() -> None:
     assert found['tidegate_restarts_total{cause="database",transform="delays"}'] == 0
 
 
+def test_written_records_are_counted_by_reason() -> None:
+    recorder = Recorder()
+    recorder.record("delays", report(reasons={"late": 2, "invalid_cast": 1}))
+    recorder.record("delays", report(reasons={"late": 1}))
+    found = served(recorder)
+    name = 'tidegate_side_output_written_total{{reason="{}",transform="delays"}}'
+    assert (found[name.format("late")], found[name.format("invalid_cast")]) == (3, 1)
+
+
 def test_of_many_shards_those_furthest_behind_are_shown_and_all_are_counted() -> None:
     recorder = Recorder()
     recorder.record("delays", report(), lambda: [(f"s{n}", n * 1_000_000) for n in range(1000)])
@@ -100,7 +109,9 @@ def test_every_fate_cause_and_phase_is_one_of_the_report() -> None:
     assert set(FATES) == summed
     assert set(CAUSES) == {each.name for each in fields(Dropped)}
     recorder = Recorder()
-    recorder.record("t", report(phases_ms=dict.fromkeys(PHASES, 1)), lambda: [("s", 1)])
+    recorder.record(
+        "t", report(phases_ms=dict.fromkeys(PHASES, 1), reasons={"late": 1}), lambda: [("s", 1)]
+    )
     recorder.restarted("t", "kafka")
     found = served(recorder)
     for metric in ALL:

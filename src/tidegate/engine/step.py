@@ -182,6 +182,7 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
         kind=str(batch.kind),
         **asdict(emitted.numbers),
         dropped=written.dropped,
+        reasons=written.reasons,
         merges=int(live is not closed.tables),
         clock_leaps=int(leap is not None),
         clean_up_failures=clean_up_failures,

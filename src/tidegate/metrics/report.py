@@ -107,7 +107,8 @@ class BatchReport(Counts):
     provisional; ``closed_windows`` counts distinct closed windows, before HAVING;
     ``result_errors`` counts groups that became error records because an expression of their result
     failed; ``dropped`` counts records of side output that were not written, by cause, and
-    ``side_dropped`` all of them; ``open_from_us`` is the start of the oldest pane in the state,
+    ``side_dropped`` all of them; ``reasons`` counts those that were written, by reason;
+    ``open_from_us`` is the start of the oldest pane in the state,
     None if the state is empty; ``clean_up_failures`` counts old files that could not be deleted,
     which is tried again later; ``merges`` counts merges of segments. ``phases_ms`` has the
     milliseconds of each of ``PHASES``; reading what was lazy counts where it is written.
@@ -124,6 +125,7 @@ class BatchReport(Counts):
     early_rows: int = 0
     result_errors: int = 0
     dropped: Dropped = field(default_factory=Dropped)
+    reasons: Mapping[str, int] = field(default_factory=dict)
     open_windows: int = 0
     state_rows: int = 0
     state_bytes: int = 0

@@ -132,6 +132,13 @@ METRICS = (
         },
     ),
     Metric(
+        name="tidegate_side_output_written_total",
+        kind=Kind.COUNTER,
+        help="Records of side output that were written to a sink, by reason.",
+        label="reason",
+        value=lambda report: dict(report.reasons),
+    ),
+    Metric(
         name="tidegate_side_output_dropped_total",
         kind=Kind.COUNTER,
         help="Records of side output that were not written although they have a sink, by cause.",
