@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import http.client
 import json
 import socket
@@ -129,6 +130,14 @@ def test_what_has_not_changed_is_not_sent_again(client: Client) -> None:
     tag = client.get("/api/transforms").headers["etag"]
     again = client.get("/api/transforms", If_None_Match=tag)
     assert (again.status, again.body) == (304, b"")
+
+
+def test_long_answers_are_packed_for_those_who_can_unpack_them(client: Client) -> None:
+    plain = client.get("/api/transform?id=per_page")
+    packed = client.get("/api/transform?id=per_page", Accept_Encoding="gzip")
+    assert packed.headers["content-encoding"] == "gzip"
+    assert json.loads(gzip.decompress(packed.body))["id"] == plain.json()["id"]
+    assert len(packed.body) < len(plain.body) / 2
 
 
 def test_the_page_and_its_files_are_served_with_a_strict_policy(client: Client) -> None:

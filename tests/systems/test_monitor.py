@@ -281,6 +281,18 @@ def test_a_job_that_has_ended_and_a_damaged_checkpoint_are_told(
     keep(page, "monitor-damaged")
 
 
+def test_one_of_many_transforms_is_found_by_its_name(page: Page, tmp_path: Path) -> None:
+    for number in range(14):
+        Watched(tmp_path / "checkpoint", f"transform {number}").steps(1)
+    with MonitorServer([str(tmp_path / "checkpoint")], port=0) as server:
+        look(page, server)
+        page.until("document.querySelectorAll('#transforms li').length === 14")
+        page.evaluate("document.getElementById('find').focus()")
+        page.call("Input.insertText", text="form 13")
+        shown = "[...document.querySelectorAll('#transforms li')].filter((e) => !e.hidden)"
+        page.until(f"{shown}.length === 1 && {shown}[0].innerText.startsWith('transform 13')")
+
+
 def test_a_page_that_waits_shows_the_first_step(page: Page, tmp_path: Path) -> None:
     with MonitorServer([str(tmp_path / "later")], port=0) as server:
         page.open(server.url)

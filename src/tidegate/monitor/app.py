@@ -17,6 +17,8 @@ from importlib.resources import files
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -62,7 +64,8 @@ def make_app(watch: Watch) -> Starlette:
             Route("/static/{name}", file),
             Route("/api/transforms", transforms),
             Route("/api/transform", transform),
-        ]
+        ],
+        middleware=[Middleware(GZipMiddleware, minimum_size=2_000)],
     )
 
 

@@ -5,6 +5,9 @@ import { count, duration, short } from "./format.js";
 import { Transform } from "./transform.js";
 
 const EVERY_MS = 1000;
+
+// With more transforms than this one may be looked for by its name.
+const MOST_UNSORTED = 12;
 const byId = (id) => document.getElementById(id);
 const connection = byId("connection"), list = byId("transforms"), main = byId("main");
 const state = { chosen: null, shown: null, paused: false, failures: 0, tags: new Map(), skew: 0, items: new Map() };
@@ -72,8 +75,17 @@ function showList(transforms) {
   const wanted = decodeURIComponent(location.hash.slice(1));
   if (state.chosen === null && ids.length > 0) choose(ids.includes(wanted) ? wanted : ids[0], false);
   list.parentElement.hidden = transforms.length < 2;
+  byId("find").hidden = transforms.length <= MOST_UNSORTED;
+  find();
   document.title = transforms.some((each) => each.problem) ? "! Tidegate" : `Tidegate – ${count(transforms.length)} transform${transforms.length === 1 ? "" : "s"}`;
 }
+
+/** Show the transforms whose names have the text that is looked for. */
+function find() {
+  const text = byId("find").value.toLowerCase();
+  for (const [id, item] of state.items) item.element.hidden = !id.toLowerCase().includes(text);
+}
+byId("find").addEventListener("input", find);
 
 function choose(id, byUser) {
   state.chosen = id;
