@@ -11,7 +11,7 @@ import pytest
 
 import tidegate
 from tidegate.cases.stepper import CaseStepper
-from tidegate.engine.samples import samples_due
+from tidegate.engine.samples import samples_due, with_sample
 from tidegate.state.manifest import Manifest
 from tidegate.state.reader import StateReader
 
@@ -87,6 +87,29 @@ def test_a_long_row_is_cut(steps: Steps) -> None:
     (text,) = cut.step.results
     assert len(text) == 1_000
     assert text.startswith('{"user":"ann","n":1,')
+
+
+EVERY_TYPE = """
+    SELECT id, true AS b, 1.5 AS d, double('NaN') AS nan, DATE '2026-01-01' AS day,
+      TIMESTAMP_NTZ '2026-01-01 10:00:00' AS ntz, timestamp_micros(9000000000000000000) AS far,
+      x'ff00' AS bin, INTERVAL '1' DAY AS dt, INTERVAL '1' YEAR AS ym, parse_json('[1]') AS var,
+      array(struct(1 AS a, 'x' AS b)) AS nested, map('k', NULL) AS m, cast(NULL AS INT) AS nothing,
+      TIME '10:00:00' AS time, map(1, 2) AS by_number, NULL AS void, 'y' AS `a.b`, 1 AS id2
+    FROM range(2)
+"""
+
+
+def test_a_sample_shows_what_becomes_json_and_no_type_stops_the_query(
+    interpreted: SparkSession,
+) -> None:
+    frame = interpreted.sql(EVERY_TYPE)
+    watched, numbers, sample = with_sample(frame, frame.columns, 1, {"rows": "count(1)"})
+    assert watched.schema == frame.schema
+    watched.write.format("noop").mode("overwrite").save()
+    assert numbers()["rows"] == 2
+    (row,) = rows(sample())
+    assert set(frame.columns) - row.keys() == {"time", "by_number", "void", "m"}
+    assert (row["a.b"], row["nested"], row["nothing"]) == ("y", [{"a": 1, "b": "x"}], None)
 
 
 def test_samples_can_be_switched_off(interpreted: SparkSession, tmp_path: Path) -> None:

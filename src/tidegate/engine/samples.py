@@ -7,8 +7,26 @@ batch is run again; nothing depends on them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DayTimeIntervalType,
+    MapType,
+    NumericType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VariantType,
+    YearMonthIntervalType,
+)
 
 from tidegate.names import in_backticks
 from tidegate.plan.columns import PLACE_IN_TASK
@@ -85,23 +103,59 @@ def with_sample(
 
     Args:
         rows: any frame.
-        columns: those of its columns that a sample shows.
+        columns: those of its columns that a sample shows, as far as they become JSON.
         most: how many rows a sample has.
         expressions: what else is to be observed, see ``observed``.
         patient: whether it is a failure if nothing was observed.
     """
     watch = observed if patient else observed_soon
     expressions = dict(expressions or {})
-    # A name that two columns have says neither.
-    if not most or len({name.lower() for name in columns}) < len(columns):
+    shown = ", ".join(map(in_backticks, _shown(rows, columns))) if most else ""
+    if not shown:
         if not expressions:
             return rows, dict, tuple
         watched, numbers = watch(rows, expressions)
         return watched, numbers, tuple
-    shown = ", ".join(map(in_backticks, columns))
     row = f"left(to_json(struct({shown}), map('ignoreNullFields', 'false')), {MOST_CHARACTERS})"
     # NULLs are not collected, and a row beyond the first ones does not become JSON.
     expressions[_SAMPLE] = f"collect_list(CASE WHEN {_NUMBER_IN_TASK} < {most} THEN {row} END)"
     placed = rows.selectExpr("*", f"monotonically_increasing_id() AS {PLACE_IN_TASK}")
     watched, numbers = watch(placed, expressions)
     return watched.drop(PLACE_IN_TASK), numbers, lambda: tuple(numbers().get(_SAMPLE, ())[:most])
+
+
+# What ``to_json`` takes; it fails on some other types only when it meets a value, and a sample
+# must not stop a query.
+_SIMPLE = (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DayTimeIntervalType,
+    NumericType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+    VariantType,
+    YearMonthIntervalType,
+)
+
+
+def _shown(rows: DataFrame, columns: Sequence[str]) -> list[str]:
+    """The columns that can be shown; a name that two columns have says neither."""
+    times = Counter(name.lower() for name in rows.columns)
+    return [
+        field.name
+        for field in rows.schema
+        if field.name in columns and times[field.name.lower()] == 1 and _is_json(field.dataType)
+    ]
+
+
+def _is_json(type_: DataType) -> bool:
+    match type_:
+        case ArrayType():
+            return _is_json(type_.elementType)
+        case MapType():
+            return isinstance(type_.keyType, StringType) and _is_json(type_.valueType)
+        case StructType():
+            return all(_is_json(field.dataType) for field in type_)
+    return isinstance(type_, _SIMPLE)
