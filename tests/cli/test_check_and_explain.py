@@ -403,3 +403,35 @@ def test_a_transform_that_cannot_read_another_one_is_told_at_its_place(pipeline,
     assert result.exit_code == 1
     assert what in result.stderr
     assert "pipeline.toml, " in result.stderr
+
+
+def company(pipeline, sql="SELECT max(v) AS v FROM s GROUP BY tumblingwindow('ss', 5)", **more):
+    settings = {"reads_with": "counts", "event_time_field": "ts", **more}
+    lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items())
+    section = f'[transforms.other]\nsql = "{sql}"\n{lines}\n'
+    sink = '[sinks.other]\nfrom = "other"\nformat = "console"\n\n'
+    return pipeline("[sinks.out]", f"{section}{sink}[sinks.out]")
+
+
+def test_transforms_may_read_their_source_together(pipeline):
+    result = tidegate("check", company(pipeline))
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("more", "what"),
+    [
+        ({"reads_with": "count"}, "there is no other transform count\n"),
+        ({"reads_with": "other"}, "there is no other transform other\n"),
+        ({"error_policy": "null"}, "their error_policy differs"),
+        (
+            {"sql": "SELECT max(v) AS v FROM (SELECT * FROM s) GROUP BY tumblingwindow('ss', 5)"},
+            "FROM of other does more than read a source",
+        ),
+    ],
+)
+def test_transforms_that_cannot_read_together_are_told_at_the_line(pipeline, more, what):
+    result = tidegate("check", company(pipeline, **more))
+    assert result.exit_code == 1
+    assert 'reads_with = "' in result.stderr
+    assert what in result.stderr

@@ -14,6 +14,7 @@ from chains import CLOCK_US, HOUR_US, Chain, Reader, first, frame_of
 from tidegate.errors import ConfigError, StateError
 from tidegate.state.files import LocalFiles
 from tidegate.state.forgetting import forget_shards
+from tidegate.state.rollback import roll_back
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,6 +82,36 @@ def test_what_one_query_has_committed_is_not_run_again_when_another_one_fails(
     assert (chain.sink.writes, [each.epoch for each in chain.reports]) == (5, [0, 1, 2, 3])
 
 
+def test_a_step_that_is_run_again_keeps_the_closing_that_readers_have_followed(
+    interpreted: SparkSession, tmp_path: Path
+) -> None:
+    sql = SMALL.replace("GROUP", "WHERE v > 0 GROUP")
+    readers = [
+        Reader(query=tg.sql(GREAT, streams={"small": query}), folder=tmp_path / name)
+        for query in [first(interpreted, sql)]
+        for name in ("great", "other")
+    ]
+    chain = Chain(query=readers[0].query.given.streams["small"].query, folder=tmp_path / "small")
+    running = chain.start(*readers)
+    running.batch(0, [(2, "a", 1), (59, "a", 0)])
+    readers[1].sink.fails = True
+    # It closes no window of the chain, but one of its readers.
+    with pytest.raises(OSError, match="the disk is full"):
+        running.batch(1, [(61, "a", 0)])
+    assert readers[0].sink.epochs == {1: [("a", 1, 1)]}
+
+    settings = {"event_time_field": "ts", "watermark_lag": "1h"}
+    query = first(interpreted, sql, settings)
+    chain = Chain(query=query, folder=chain.folder, sink=chain.sink, reports=chain.reports)
+    readers = [
+        Reader(query=tg.sql(GREAT, streams={"small": query}), folder=each.folder, sink=each.sink)
+        for each in readers
+    ]
+    chain.start(*readers).batch(1, [(61, "a", 0)])
+    assert chain.reports[-1].watermark_us == 61_000_000
+    assert readers[1].sink.epochs == readers[0].sink.epochs
+
+
 def test_queries_read_one_another_by_event_time_and_by_the_clock(
     chain: Chain, great: Reader, tmp_path: Path
 ) -> None:
@@ -137,6 +168,13 @@ def test_checkpoints_of_different_moments_are_refused(
     shutil.copytree(copy, chain.folder)
     with pytest.raises(StateError, match="epoch 1 of small reads other rows than it did before"):
         chain.start(great).batch(1, ROWS[1][:1])
+
+    shutil.rmtree(chain.folder)
+    shutil.copytree(copy, chain.folder)
+    (note,) = roll_back(great.folder, 0, stopped=True).notes
+    assert "to epoch 0 if it reads its results" in note
+    chain.start(great).batch(1, ROWS[1])
+    assert great.sink.epochs == {1: [("a", 13, 3), ("b", 2, 1)]}
 
     shutil.rmtree(chain.folder)
     with pytest.raises(StateError, match="the checkpoint of small was deleted or replaced"):

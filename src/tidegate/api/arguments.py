@@ -185,14 +185,14 @@ def results_sinks(value: object, *, local: bool = True) -> dict[str, Sink]:
     return {name: sink(each, name, local=local) for name, each in zip(names, value, strict=True)}
 
 
-def downstream(value: object) -> tuple[Attached, ...]:
-    """Return the queries that are to read the results of the one that starts."""
+def attached(value: object, name: str) -> tuple[Attached, ...]:
+    """Return the queries that are to be started with another one."""
     given = value if isinstance(value, (list, tuple)) else (value,)
     for each in given:
         if not isinstance(each, Attached):
             raise ConfigError(
-                f"downstream is {shown(each)}, it must be a query that is attached\n\n"
-                "Write downstream=[query.attach(sink=.., checkpoint=..)]."
+                f"{name} is {shown(each)}, it must be a query that is attached\n\n"
+                f"Write {name}=[query.attach(sink=.., checkpoint=..)]."
             )
     return tuple(given)
 

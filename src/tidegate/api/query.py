@@ -225,6 +225,7 @@ class Query:
         name: str | None = None,
         on_batch: OnBatch | None = None,
         downstream: Sequence[Attached] = (),
+        beside: Sequence[Attached] = (),
     ) -> Run:
         """Start the query as a stream and return its handle.
 
@@ -244,6 +245,8 @@ class Query:
             on_batch: called with a ``BatchReport`` after each batch.
             downstream: queries that read the results, each as its ``attach`` returns it; ``sink``
                 may then be left out.
+            beside: queries over the same stream, each as its ``attach`` returns it; the stream is
+                read once for all of them.
 
         Raises:
             ConfigError: an argument is missing or wrong, or the stream is not a streaming
@@ -257,12 +260,12 @@ class Query:
             sink=sink,
             sides=given,
             checkpoint=checkpoint,
-            downstream=arguments.downstream(downstream),
+            downstream=arguments.attached(downstream, "downstream"),
         )
         interval_us = arguments.trigger(trigger)
         once, name = arguments.flag(once, "once"), arguments.query_name(name)
         on_batch = arguments.function(on_batch, "on_batch", "report")
-        found = ready(self, wanted)
+        found = ready(self, wanted, arguments.attached(beside, "beside"))
         launch = Launch(
             checkpoint=found.checkpoint,
             interval_us=interval_us,
@@ -270,7 +273,7 @@ class Query:
             name=name,
             on_batch=on_batch,
         )
-        return Run(found.job, in_session(found.rows, self.spark), launch)
+        return Run(found.group(), in_session(found.rows, self.spark), launch)
 
     def attach(  # noqa: PLR0913 - as ``start``
         self,
@@ -285,10 +288,10 @@ class Query:
         on_batch: OnBatch | None = None,
         downstream: Sequence[Attached] = (),
     ) -> Attached:
-        """Return the query, which reads the results of another one, to be started with that one.
+        """Return the query, to be started with another one.
 
-        Nothing is checked and nothing starts before ``start`` of the other query, which takes it as
-        ``downstream``.
+        It reads the results of the other one (``downstream``), or its stream (``beside``). Nothing
+        is checked and nothing starts before ``start`` of the other query.
 
         Args:
             sink: where results go, as for ``start``.
@@ -309,7 +312,7 @@ class Query:
             sink=sink,
             sides=given,
             checkpoint=checkpoint,
-            downstream=arguments.downstream(downstream),
+            downstream=arguments.attached(downstream, "downstream"),
         )
         return Attached(
             query=self,

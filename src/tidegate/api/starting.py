@@ -21,15 +21,17 @@ from tidegate.api.targets import (
     results_of,
     tell_result_key,
 )
+from tidegate.engine.beside import Beside, Group
 from tidegate.engine.downstream import Downstream
 from tidegate.engine.handover import as_one, wrap_user_sinks
 from tidegate.engine.job import Job, Outlets
+from tidegate.engine.rows.together import Part, prepare_together
 from tidegate.engine.watch import Watch, name_of
 from tidegate.errors import ConfigError
 from tidegate.plan.columns import ROW
 from tidegate.plan.side_output import KINDS
 from tidegate.spark.files import is_local_by_default
-from tidegate.spark.isolation import most_tasks
+from tidegate.spark.isolation import in_session, most_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -66,26 +68,36 @@ class Ready:
         rows: its prepared rows; without any if it reads the results of another query.
         checkpoint: the folder of its checkpoint.
         keep_rows: whether its side output shows original rows.
+        columns: what it selects from rows that are prepared for several queries, or None.
+        others: the queries for which they are prepared too.
     """
 
     job: Job
     rows: DataFrame
     checkpoint: str
     keep_rows: bool
+    columns: tuple[str, ...] | None = None
+    others: tuple[Beside, ...] = ()
+
+    def group(self) -> Group:
+        """Return what runs in one query of Spark."""
+        return Group(
+            job=self.job, checkpoint=self.checkpoint, columns=self.columns, others=self.others
+        )
 
     def checkpoints(self) -> list[str]:
-        """Return its folder and those of the queries that read its results."""
-        below = self.job.outlets.downstream
-        return [self.checkpoint, *(path for each in below for path in _checkpoints(each))]
+        """Return its folder and those of the queries that start with it."""
+        with_it: tuple[Downstream | Beside, ...] = (*self.job.outlets.downstream, *self.others)
+        return [self.checkpoint, *(path for each in with_it for path in _checkpoints(each))]
 
 
-def _checkpoints(downstream: Downstream) -> list[str]:
-    below = downstream.job.outlets.downstream
-    return [downstream.checkpoint, *(path for each in below for path in _checkpoints(each))]
+def _checkpoints(query: Downstream | Beside) -> list[str]:
+    below = query.job.outlets.downstream
+    return [query.checkpoint, *(path for each in below for path in _checkpoints(each))]
 
 
-def ready(query: Query, wanted: Wanted) -> Ready:
-    """Return a query ready to start.
+def ready(query: Query, wanted: Wanted, beside: tuple[Attached, ...] = ()) -> Ready:
+    """Return a query ready to start, with others over the same stream.
 
     Raises:
         ConfigError: an argument is wrong, or the stream is not a streaming DataFrame.
@@ -95,6 +107,8 @@ def ready(query: Query, wanted: Wanted) -> Ready:
     targets = _targets(query, wanted)
     _check_stream(query)
     found = _ready(query, targets, wanted.downstream)
+    if beside:
+        found = _together(query, found, beside)
     folders = [path.rstrip("/") for path in found.checkpoints()]
     for path in folders:
         if folders.count(path) > 1:
@@ -180,6 +194,55 @@ def _attached(query: Query, attached: Attached) -> Downstream:
         keep_rows=found.keep_rows,
         watch=Watch(name, attached.on_batch),
     )
+
+
+def _together(query: Query, first: Ready, beside: tuple[Attached, ...]) -> Ready:
+    """Return a query ready to start with others over the same stream, which is read once."""
+    name = query.physical.prepare.source.name
+    stream = query.given.streams[name]
+    assert not isinstance(stream, (str, ResultsOf)), "checked before"
+    _check_plain(query, "sink")
+    found = []
+    for attached in beside:
+        other = attached.query
+        _check_plain(other, "beside")
+        if (
+            other.given.streams.get(name) is not stream
+            or other.physical.prepare.source.name != name
+        ):
+            raise ConfigError(
+                f"beside: a query reads another stream than {name}\n\nGive both queries the same "
+                f"DataFrame under the same name: tidegate.sql(.., {name}=stream)."
+            )
+        targets = _targets(other, attached.wanted)
+        found.append((attached, _ready(other, targets, attached.wanted.downstream)))
+    parts = [Part(plan=each.job.plan, keep_rows=each.keep_rows) for _, each in found]
+    first_part = Part(plan=first.job.plan, keep_rows=first.keep_rows)
+    shared = prepare_together(in_session(stream, query._session), [first_part, *parts])
+    own, *columns = shared.columns
+    others = []
+    for (attached, each), selected in zip(found, columns, strict=True):
+        called = name_of(attached.name, each.checkpoint)
+        others.append(
+            Beside(
+                name=called,
+                job=each.job,
+                checkpoint=each.checkpoint,
+                columns=selected,
+                watch=Watch(called, attached.on_batch),
+            )
+        )
+    return replace(first, rows=shared.rows, columns=own, others=tuple(others))
+
+
+def _check_plain(query: Query, argument: str) -> None:
+    """Refuse a query that does more in FROM than to name its stream: its rows are its own."""
+    prepare = query.physical.prepare
+    if prepare.derives:
+        raise ConfigError(
+            f"{argument}: FROM does more than read {prepare.source.name}, so its rows cannot be "
+            "prepared together with those of another query\n\nStart this query by itself."
+        )
 
 
 def _reinjecting(query: Query, sides: Sides) -> Mapping[str, Sink]:

@@ -65,7 +65,12 @@ def run_pipeline(
         refused = unrunnable(planned, config)
         if refused is not None:
             raise refused
-    roots = [planned.name for planned in plans if planned.reads is None]
+    transforms = config.transforms
+    roots = [
+        planned.name
+        for planned in plans
+        if planned.reads is None and transforms[planned.name].reads_with is None
+    ]
     chains = Chains(config=config, readers=readers_of(plans), progress=progress)
     signals = Signals()
     with (
@@ -139,12 +144,14 @@ class Chains:
         transform = self.config.transforms[name]
         query = open_query(spark, self.config, transform)
         downstream = self._attached(spark, name, query)
+        beside = self._beside(spark, name, query)
         try:
             return query.start(
                 **self._targets(transform, ran_batch),
                 trigger=self.config.trigger,
                 once=once,
                 downstream=downstream,
+                beside=beside,
             )
         except TidegateError as error:
             wrong = getattr(error, "sql", transform.sql)
@@ -161,6 +168,17 @@ class Chains:
             below = open_query(spark, self.config, transform, results=query)
             downstream = self._attached(spark, reader, below)
             found.append(below.attach(**self._targets(transform), downstream=downstream))
+        return found
+
+    def _beside(self, spark: SparkSession, name: str, query: Query) -> list[Attached]:
+        """The transforms that read the source of a transform with it, and those that read them."""
+        found = []
+        stream = query.given.streams[query.physical.prepare.source.name]
+        for transform in self.config.transforms.values():
+            if transform.reads_with == name:
+                own = open_query(spark, self.config, transform, stream=stream)
+                downstream = self._attached(spark, transform.name, own)
+                found.append(own.attach(**self._targets(transform), downstream=downstream))
         return found
 
     def _targets(
@@ -188,6 +206,7 @@ def open_query(
     transform: TransformConfig,
     *,
     results: Query | None = None,
+    stream: Any = None,  # noqa: ANN401 - as ``Query.given`` has it
 ) -> Query:
     """Return the query of a transform over its inputs; nothing has started.
 
@@ -196,6 +215,7 @@ def open_query(
         config: the pipeline file.
         transform: the transform.
         results: the query of the transform that it reads, if there is one already.
+        stream: its source, if it has been opened already.
 
     Raises:
         TidegateError: what is wrong with it or with an input, with the place in the file.
@@ -203,7 +223,9 @@ def open_query(
     used = plan_transform(config, transform).compiled.bound
     policy = transform.settings.error_policy
     streams: dict[str, DataFrame | dict[str, DataFrame] | Query] = {}
-    if used.source.upstream is not None:
+    if stream is not None:
+        streams[used.source.name] = stream
+    elif used.source.upstream is not None:
         upstream = config.transforms[used.source.upstream.name]
         query = open_query(spark, config, upstream) if results is None else results
         streams[used.source.name] = query

@@ -14,6 +14,7 @@ import click
 
 from tidegate.cli.results import check_results
 from tidegate.cli.targets import Target, targets_of
+from tidegate.cli.together import not_together
 from tidegate.compile import Compiled, compile_statement
 from tidegate.connectors.table import sink_kind, tells_malformed
 from tidegate.errors import ConfigError, QueryError, Span, TidegateError
@@ -291,7 +292,7 @@ def unrunnable(planned: Planned, config: PipelineConfig | None) -> TidegateError
     """Return why a plan cannot be run, None if it can; ``config`` has its place."""
     if config is None:
         return None
-    checks = (_not_taken, _append_only, _not_reinjectable)
+    checks = (_not_taken, _append_only, _not_reinjectable, not_together)
     return next((found for check in checks if (found := check(planned, config))), None)
 
 

@@ -136,6 +136,7 @@ def _transform_problems(
             mend="Give the statement as sql, or the file that contains it as sql_file.",
         )
     yield from _union_problems((*path, "sources"), transform, sections)
+    yield from _company_problems(name, transform, sections)
     for route in transform.side_output.routes():
         yield from route_problems((*path, "side_output", route.kind), route, sections)
     is_taken = any(section.transform == name for section in sections.sinks.values())
@@ -144,6 +145,30 @@ def _transform_problems(
             path=(*path, ""),
             what="no sink takes its results",
             mend=f'Add [sinks.NAME] with from = "{name}" and a format.',
+        )
+
+
+def _company_problems(
+    name: str, transform: TransformSection, sections: PipelineFile
+) -> Iterable[Problem]:
+    other = transform.reads_with
+    if other is None:
+        return
+    path = ("transforms", name, "reads_with")
+    if other == name or other not in sections.transforms:
+        others = [each for each in sections.transforms if each != name]
+        yield Problem(
+            path=path,
+            what=f'reads_with = "{other}": there is no other transform {other}',
+            mend=nearest_of(other, others, "transforms"),
+        )
+        return
+    first = sections.transforms[other].reads_with
+    if first is not None:
+        yield Problem(
+            path=path,
+            what=f'reads_with = "{other}": {other} reads with {first} itself',
+            mend=f'Write reads_with = "{first}".' if first != name else "Leave one of them out.",
         )
 
 

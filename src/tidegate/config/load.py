@@ -201,6 +201,7 @@ def _transform(name: str, section: TransformSection, text: str, file: Path) -> T
         settings=to_settings(section),
         side_output=side_output,
         sources=tuple(section.sources or ()),
+        reads_with=section.reads_with,
     )
 
 

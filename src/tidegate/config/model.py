@@ -233,6 +233,8 @@ class TransformSection(SettingsSection):
     """sql_file is the file with the statement, e.g. "delays.sql"."""
     sources: list[Text] | None = None
     """sources are sources of the same columns that are read as one stream, e.g. ["web", "app"]."""
+    reads_with: Text | None = None
+    """reads_with is another transform of the same source, which is then read once for both."""
     side_output: SideOutputSection = SideOutputSection()
     """side_output is a table, e.g. late.sink = "late_rows"."""
 

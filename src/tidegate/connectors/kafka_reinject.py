@@ -7,7 +7,7 @@ again after a crash may send records a second time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
@@ -25,7 +25,7 @@ _DECODED = {own: name for name, own in BESIDE.items()} | {"value": RECORD_VALUE}
 _PARTS = ("key", "value", "topic", "partition", "headers")
 
 
-def record_parts(columns: list[str]) -> dict[str, str] | None:
+def record_parts(columns: Sequence[str]) -> dict[str, str] | None:
     """Return the columns of the parts of a record, None if not all of them are there."""
     for names in ({part: part for part in _PARTS}, {part: _DECODED[part] for part in _PARTS}):
         if set(names.values()) <= set(columns):
@@ -33,7 +33,7 @@ def record_parts(columns: list[str]) -> dict[str, str] | None:
     return None
 
 
-def is_reinjected(columns: list[str]) -> str | None:
+def is_reinjected(columns: Sequence[str]) -> str | None:
     """Return the condition under which a row has gone back before, None if it is no record."""
     parts = record_parts(columns)
     if parts is None:

@@ -16,14 +16,14 @@ from tidegate.engine.failures import in_a_batch
 from tidegate.engine.gate import Gate, TurnedAway
 from tidegate.engine.offsets import SparkProgress
 from tidegate.engine.pace import Pace
-from tidegate.engine.stepper import Stepper
 from tidegate.engine.watch import OnBatch, Watch, name_of
 from tidegate.spark.isolation import most_tasks, private_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from tidegate.engine.job import Job
+    from tidegate.engine.beside import Group
+    from tidegate.engine.stepper import Stepper
     from tidegate.metrics.report import BatchReport
 
 _HOLD_SECONDS = 10
@@ -56,7 +56,7 @@ class Batches:
 
     Attributes:
         gate: admits them until the query is asked to end.
-        stepper: runs the steps.
+        steppers: run the steps.
         failure: what the last batch raised.
         reports: the reports of the newest steps, at most ``MOST_REPORTS``.
         watch: is told of each step.
@@ -65,7 +65,7 @@ class Batches:
         last_step: when the last step was committed, None before the first; by that clock.
 
     Args:
-        job: what to run.
+        group: what to run.
         launch: how the query is started.
         spark: the session of the query.
 
@@ -73,20 +73,20 @@ class Batches:
         StateError: the checkpoint holds the state of another query, or cannot be read.
     """
 
-    def __init__(self, job: Job, launch: Launch, spark: SparkSession) -> None:
+    def __init__(self, group: Group, launch: Launch, spark: SparkSession) -> None:
         self.gate = Gate()
         self.failure: BaseException | None = None
         self.reports: deque[BatchReport] = deque(maxlen=MOST_REPORTS)
         self.watch = Watch(name_of(launch.name, launch.checkpoint), launch.on_batch)
         self.busy_since: float | None = None
         self.last_step: float | None = None
-        self._job = job
+        self._group = group
         self._launch = launch
         self._spark = spark
         self._conf: Any = spark._jsparkSession.sessionState().conf()
-        # This stepper only checks, before anything starts, that the checkpoint is of this query.
+        # These steppers only check, before anything starts, that the checkpoint is of this query.
         # From the first batch on, steps run in the session that Spark makes for the batches.
-        self.stepper = Stepper(job, launch.checkpoint, private_session(spark), self.report)
+        self.steppers = group.steppers(private_session(spark), self.report)
         self._progress = SparkProgress(spark, launch.checkpoint)
         self._query_id = ""
         self._has_session = False
@@ -108,7 +108,12 @@ class Batches:
     def has_pending(self) -> bool:
         """Whether Spark has planned a batch that no step has taken."""
         planned = self._progress.newest()
-        return planned is not None and planned.batch_id > self.stepper.state.batch_id
+        return planned is not None and self.steppers.lack(planned.batch_id)
+
+    @property
+    def stepper(self) -> Stepper:
+        """The stepper of the query itself, and not of others that read its stream."""
+        return self.steppers.first
 
     def take(self, rows: DataFrame, batch_id: int) -> None:
         """Run the step of a batch.
@@ -150,15 +155,13 @@ class Batches:
     def _run(self, rows: DataFrame, batch_id: int) -> None:
         try:
             if not self._has_session:
-                self.stepper = Stepper(
-                    self._job, self._launch.checkpoint, rows.sparkSession, self.report
-                )
+                self.steppers = self._group.steppers(rows.sparkSession, self.report)
                 self._progress = SparkProgress(rows.sparkSession, self._launch.checkpoint)
                 self._query_id = self._progress.query_id()
                 self._has_session = True
             batch = self._progress.batch(batch_id).of_query(self._query_id)
-            self.stepper.limit_tasks(most_tasks(self._spark, self._conf))
-            self.stepper.run(batch, _rows_of(rows))
+            self.steppers.limit_tasks(most_tasks(self._spark, self._conf))
+            self.steppers.run(batch, _rows_of(rows))
         except Exception as error:
             self.failure = error
             raise

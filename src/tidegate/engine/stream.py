@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from tidegate.engine.job import Job
+    from tidegate.engine.beside import Group, Steppers
     from tidegate.engine.stepper import Stepper
     from tidegate.engine.watch import Watch
     from tidegate.metrics.report import BatchReport
@@ -43,15 +43,15 @@ if TYPE_CHECKING:
 class Run:
     """A started query; in a ``with`` statement it is stopped at the end."""
 
-    def __init__(self, job: Job, rows: DataFrame, launch: Launch) -> None:
-        self._job = job
+    def __init__(self, group: Group, rows: DataFrame, launch: Launch) -> None:
+        self._group = group
         self._launch = launch
         self._ending = threading.RLock()
         self._told: TidegateError | None = None
         self._ended_well = False
-        self._batches = Batches(job, launch, rows.sparkSession)
+        self._batches = Batches(group, launch, rows.sparkSession)
         self._gate = self._batches.gate
-        self._starter = Starter(rows, launch, ticking=job.needs_ticks)
+        self._starter = Starter(rows, launch, ticking=group.needs_ticks)
         kind = Kind.ALL_THERE_IS if launch.once else Kind.LIVE
         self._current = self._starter.start(kind, self._batches)
         HEALTH.watch(self._batches.name, probe_of(self._health))
@@ -73,7 +73,7 @@ class Run:
 
         Windows without rows that lie between others are counted too.
         """
-        return self._job.operator.open_windows(self._batches.stepper.state)
+        return self._batches.stepper.open_windows
 
     @property
     def status(self) -> dict[str, object]:
@@ -86,7 +86,7 @@ class Run:
             "active": active,
             "failure": None if failure is None else str(failure),
             **_progress(stepper, self._batches.watch),
-            **({"downstream": _below(stepper)} if stepper.links else {}),
+            **_others(self._batches.steppers),
         }
 
     @property
@@ -220,7 +220,7 @@ class Run:
                 ) from failure
             try:
                 # Before a pending batch is run, which would displace the other process.
-                self._batches.stepper.check_not_displaced()
+                self._batches.steppers.check_not_displaced()
                 self._run_pending()
                 with self._gate.occupied():
                     do()
@@ -233,10 +233,10 @@ class Run:
                 ) from error
 
     def _flush(self) -> None:
-        self._batches.stepper.flush()
+        self._batches.steppers.flush()
 
     def _drain(self) -> None:
-        self._batches.stepper.drain()
+        self._batches.steppers.drain()
 
     def _run_pending(self) -> None:
         """Run the batch that Spark has planned and no step has taken, if there is one."""
@@ -302,11 +302,21 @@ def _progress(stepper: Stepper, watch: Watch) -> dict[str, object]:
 
 
 def _below(stepper: Stepper) -> dict[str, object]:
-    """The progress of the queries that read the results, by their names."""
-    return {
+    """The progress of the queries that read the results, by their names; nothing if none do."""
+    found = {
         link.downstream.name: {
             **_progress(link.stepper, link.downstream.watch),
-            **({"downstream": _below(link.stepper)} if link.stepper.links else {}),
+            **_below(link.stepper),
         }
         for link in stepper.links
     }
+    return {"downstream": found} if found else {}
+
+
+def _others(steppers: Steppers) -> dict[str, object]:
+    """The progress of the queries that read the results or the same stream, by their names."""
+    found = {
+        beside.name: {**_progress(stepper, beside.watch), **_below(stepper)}
+        for beside, stepper in zip(steppers.group.others, steppers.others, strict=True)
+    }
+    return {**_below(steppers.first), **({"beside": found} if found else {})}

@@ -81,7 +81,8 @@ class TransformConfig:
 
     ``origin`` names the statement in messages. ``sql_offset`` is where the statement starts in the
     text of the pipeline file, None if it has a file of its own or is written with escapes.
-    ``sources`` are those that are read as one stream, if there are several.
+    ``sources`` are those that are read as one stream, if there are several. ``reads_with`` is the
+    transform in whose streaming query it runs, because both read the same source.
     """
 
     name: str
@@ -91,6 +92,7 @@ class TransformConfig:
     settings: Settings
     side_output: SideOutputConfig
     sources: tuple[str, ...] = ()
+    reads_with: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

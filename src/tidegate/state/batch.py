@@ -26,6 +26,8 @@ class SparkBatch:
         query_id: the id of the streaming query, from the ``metadata`` file of the checkpoint; None
             where no streaming query runs (cases, tests).
         offsets_hash: a hash of the offsets that the batch reads up to; None likewise.
+        joined: whether it is a batch of another query, whose stream this one reads too; then its
+            first batch may have any number.
         upstream: the transform of which the batch is a step; ``batch_id`` is then its epoch,
             ``query_id`` the id of its checkpoint, and ``offsets_hash`` says what it has read.
         watermark_us: the watermark that comes with the step; None: it follows from the rows.
@@ -36,6 +38,7 @@ class SparkBatch:
     clock_us: int
     query_id: str | None = None
     offsets_hash: str | None = None
+    joined: bool = False
     upstream: str | None = None
     watermark_us: int | None = None
     after: int | None = None
@@ -63,7 +66,7 @@ def is_replay(batch: SparkBatch, state: Manifest, checkpoint: str) -> bool:
             "Spark's part was deleted or replaced, and would read rows again that are in the state "
             "already",
         )
-    if batch.batch_id == state.batch_id + 1:
+    if batch.batch_id == state.batch_id + 1 or (batch.joined and state.batch_id < 0):
         return False
     told = f"Spark is at batch {batch.batch_id}, the state at batch {state.batch_id}"
     if batch.batch_id > state.batch_id:

@@ -222,8 +222,8 @@ class _SparkLogs:
             StateError: it has another one, or it is of another query.
         """
         batch_id, query_id = self.manifest.batch_id, self.manifest.query_id
-        if query_id is None:
-            return  # No streaming query has written the state.
+        if query_id is None or self._is_missing():
+            return  # No streaming query of its own has written the state.
         try:
             found = json.loads((self.checkpoint / "metadata").read_text("utf-8"))["id"]
             offsets = self._offsets(batch_id) if batch_id >= 0 else ()
@@ -246,6 +246,12 @@ class _SparkLogs:
     def cut(self, mover: _Mover, notes: list[str]) -> None:
         """Move what Spark has noted of later batches: the commits first, as Spark expects."""
         batch_id = self.manifest.batch_id
+        if self._is_missing() and self.manifest.query_id is not None:
+            notes.append(
+                f"Its rows come from another transform, of which it has all up to {batch_id}: roll "
+                f"that one back too, to epoch {batch_id} if it reads its results, to batch "
+                f"{batch_id} if it reads its source"
+            )
         planned = self._numbers("offsets")
         newest = self._offsets(planned[-1]) if planned else ()
         reached = self._offsets(batch_id) if batch_id >= 0 and newest else ()
@@ -264,6 +270,10 @@ class _SparkLogs:
         for folder in ("commits", "offsets"):
             after = [number for number in self._numbers(folder) if number > batch_id]
             mover.move(folder, map(str, reversed(after)))
+
+    def _is_missing(self) -> bool:
+        """Whether there is nothing of Spark, as where another query brings the rows."""
+        return not any((self.checkpoint / name).exists() for name in ("metadata", "offsets"))
 
     def _offsets(self, batch_id: int) -> tuple[str, ...]:
         _, _, *offsets = (self.checkpoint / "offsets" / str(batch_id)).read_text().split("\n")

@@ -23,7 +23,7 @@ group.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from uuid import uuid4
@@ -116,21 +116,13 @@ def prepare(
         sources: the stream and the static tables, by the names that the statement uses.
         keep_rows: whether side output needs the original rows.
     """
-    columns = [f"{sql} AS {name}" for name, sql in guarded_columns(plan).items()]
     stage = plan.prepare
-    if plan.side_output.reinjects:
-        back = is_reinjected(sources[stage.source.name].columns)
-        if back is None:
-            back = f"startswith({FILE}.file_name, '{REINJECTED_FILES}')"
-        columns.append(f"{back} AS {REINJECTED}")
-    asks_for_file = any(f"{FILE}." in column for column in columns)
-    if asks_for_file:
+    own = prepared_sql(plan, sources[stage.source.name].columns, keep_rows=keep_rows)
+    columns = [f"{sql} AS {name}" for name, sql in own.items()]
+    if asks_for_file(own):
         # Spark does not look for it behind a view.
         stream = sources[stage.source.name].select("*", FILE)
         sources = {**sources, stage.source.name: stream}
-    if keep_rows:
-        original = _original_row(stage, has_file=asks_for_file)
-        columns.append(f"struct({original}) AS {ROW}")
     views = {name: f"_tidegate_{uuid4().hex}" for name in sources}
     # A subquery in FROM must not see the hidden columns.
     hides = stage.has_hidden and stage.from_clause.has_queries
@@ -152,6 +144,32 @@ def prepare(
     finally:
         for view in views.values():
             spark.catalog.dropTempView(view)
+
+
+def prepared_sql(
+    plan: PhysicalPlan, stream: Sequence[str], *, keep_rows: bool = False
+) -> dict[str, str]:
+    """Return the prepared columns of a query as Spark SQL over FROM, by their names.
+
+    Args:
+        plan: the plan.
+        stream: the columns of the stream.
+        keep_rows: whether side output needs the original rows.
+    """
+    columns = guarded_columns(plan)
+    if plan.side_output.reinjects:
+        back = is_reinjected(stream)
+        if back is None:
+            back = f"startswith({FILE}.file_name, '{REINJECTED_FILES}')"
+        columns[REINJECTED] = back
+    if keep_rows:
+        columns[ROW] = f"struct({_original_row(plan.prepare, has_file=asks_for_file(columns))})"
+    return columns
+
+
+def asks_for_file(columns: Mapping[str, str]) -> bool:
+    """Return whether prepared columns need Spark's hidden column with a row's file."""
+    return any(f"{FILE}." in sql for sql in columns.values())
 
 
 def _original_row(stage: Prepare, *, has_file: bool) -> str:

@@ -1,0 +1,155 @@
+"""Queries that read one stream in one query of Spark, which reads each batch once for all.
+
+Spark's progress belongs to the first. The others have only their state, which names the batches of
+Spark that are in it, as the state of the first does. If one of them fails, Spark runs the batch
+again, and those that have committed it only read it through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tidegate.engine.stepper import Stepper
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tidegate.engine.job import Job
+    from tidegate.engine.watch import Watch
+    from tidegate.metrics.report import BatchReport
+    from tidegate.state.batch import SparkBatch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """A query that reads the same stream as the one that is started.
+
+    Attributes:
+        name: its name in metrics and messages.
+        job: what to run.
+        checkpoint: the folder of its state.
+        columns: what it selects from the rows to get its prepared rows.
+        watch: is told of each step.
+    """
+
+    name: str
+    job: Job
+    checkpoint: str
+    columns: tuple[str, ...]
+    watch: Watch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """The queries that run in one query of Spark.
+
+    Attributes:
+        job: what the first one runs.
+        checkpoint: its checkpoint, with Spark's progress.
+        columns: as those of ``Beside``; None if it is alone, and the rows are its own.
+        others: the others.
+    """
+
+    job: Job
+    checkpoint: str
+    columns: tuple[str, ...] | None = None
+    others: tuple[Beside, ...] = ()
+
+    @property
+    def needs_ticks(self) -> bool:
+        """Whether the passing of time alone can do something in one of them."""
+        return self.job.needs_ticks or any(each.job.needs_ticks for each in self.others)
+
+    def steppers(self, spark: SparkSession, report: Callable[[BatchReport], object]) -> Steppers:
+        """Return their steppers.
+
+        Args:
+            spark: the session of the batches.
+            report: called with the report of each step of the first.
+
+        Raises:
+            StateError: a checkpoint holds the state of another query, or cannot be read.
+        """
+        first = Stepper(self.job, self.checkpoint, spark, report)
+        others = (Stepper(b.job, b.checkpoint, spark, b.watch.report) for b in self.others)
+        return Steppers(group=self, first=first, others=tuple(others))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steppers:
+    """The steppers of a group, in order."""
+
+    group: Group
+    first: Stepper
+    others: tuple[Stepper, ...]
+
+    @property
+    def all(self) -> tuple[Stepper, ...]:
+        """The first and the others."""
+        return (self.first, *self.others)
+
+    def lack(self, batch_id: int) -> bool:
+        """Return whether the state of one of them lacks a batch of Spark."""
+        # One that was never run begins with the next batch.
+        others = [each.state.batch_id for each in self.others if each.state.batch_id >= 0]
+        return min((self.first.state.batch_id, *others)) < batch_id
+
+    def limit_tasks(self, most: int) -> None:
+        """Set the maximum number of tasks of a shuffle from now on."""
+        for each in self.all:
+            each.limit_tasks(most)
+
+    def run(self, batch: SparkBatch, rows: DataFrame | None) -> None:
+        """Run the step of each.
+
+        Args:
+            batch: the batch.
+            rows: its rows, prepared for all; None if only time passes.
+
+        Raises:
+            StateError: as ``Stepper.run``.
+        """
+        columns = self.group.columns
+        if columns is None:
+            self.first.run(batch, rows)
+            return
+        with _read_once(rows) as kept:
+            self.first.run(batch, None if kept is None else kept.selectExpr(*columns))
+            for beside, stepper in zip(self.group.others, self.others, strict=True):
+                own = None if kept is None else kept.selectExpr(*beside.columns)
+                stepper.run(replace(batch, joined=True), own)
+
+    def drain(self) -> None:
+        """Close and emit every window, one query after the other."""
+        for each in self.all:
+            each.drain()
+
+    def flush(self) -> None:
+        """Emit open state windows, one query after the other."""
+        for each in self.all:
+            each.flush()
+
+    def check_not_displaced(self) -> None:
+        """Check that no other process has claimed a checkpoint since.
+
+        Raises:
+            StateError: one has; the message names it.
+        """
+        for each in self.all:
+            each.check_not_displaced()
+
+
+@contextmanager
+def _read_once(rows: DataFrame | None) -> Iterator[DataFrame | None]:
+    """Keep rows, which the step of the first query reads while it takes them in."""
+    if rows is None:
+        yield None
+        return
+    kept = rows.persist()
+    try:
+        yield kept
+    finally:
+        kept.unpersist()
