@@ -60,7 +60,7 @@ def check(
 
     For a pipeline, also check that its inputs exist and its folders are writable.
     """
-    from tidegate.cli.planning import unready
+    from tidegate.cli.runnable import unready
 
     plans, errors = _plans(file, sql, schemas, settings)
     _end_with(errors + [str(error) for error in unready(plans, file)])

@@ -16,9 +16,10 @@ from tidegate.api.chain import Attached
 from tidegate.api.query import Query, sql
 from tidegate.api.side_output import SideOutput
 from tidegate.cli.beside import logging_to, serving_metrics, serving_monitor
-from tidegate.cli.planning import at_source, in_file, plan_transform, readers_of, unrunnable
+from tidegate.cli.planning import at_source, in_file, plan_transform, readers_of
 from tidegate.cli.progress import Progress
 from tidegate.cli.restarts import Kept, watch
+from tidegate.cli.runnable import unrunnable
 from tidegate.cli.signals import Signals, StopRequested
 from tidegate.config import check_places
 from tidegate.connectors.needed import needed_packages
