@@ -416,6 +416,7 @@ def company(pipeline, sql="SELECT max(v) AS v FROM s GROUP BY tumblingwindow('ss
 def test_transforms_may_read_their_source_together(pipeline):
     result = tidegate("check", company(pipeline))
     assert (result.exit_code, result.stderr) == (0, "")
+    assert "  its source is read together with counts\n" in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -36,13 +36,14 @@ class Planned:
     """A planned statement; ``name`` is the transform's, or ``query``.
 
     ``targets`` are the sinks that a pipeline file names for it, ``readers`` the transforms that
-    read its results.
+    read its results, ``reads_with`` the one with which it reads its source.
     """
 
     name: str
     compiled: Compiled
     targets: tuple[Target, ...] = ()
     readers: tuple[str, ...] = ()
+    reads_with: str | None = None
 
     @property
     def reads(self) -> str | None:
@@ -51,9 +52,13 @@ class Planned:
         return None if upstream is None else upstream.name
 
     def takers(self) -> list[str]:
-        """Return a line for each sink, and for the transforms that read the results."""
+        """Return a line for each sink, and for the transforms that it works with."""
         lines = [target.text() for target in self.targets]
-        return [*lines, f"results are read by {listed(self.readers)}"] if self.readers else lines
+        if self.readers:
+            lines.append(f"results are read by {listed(self.readers)}")
+        if self.reads_with is not None:
+            lines.append(f"its source is read together with {self.reads_with}")
+        return lines
 
     def text(self) -> str:
         """Return EXPLAIN as text for people."""
@@ -72,6 +77,7 @@ class Planned:
             **explain_json(self.compiled.logical, self.compiled.physical),
             "sinks": [asdict(target) for target in self.targets],
             "readers": list(self.readers),
+            "reads_with": self.reads_with,
         }
 
 
@@ -166,6 +172,7 @@ def plan_transform(
         name=transform.name,
         compiled=compiled.with_routes(transform.side_output.routes),
         targets=tuple(targets_of(config, transform)),
+        reads_with=transform.reads_with,
     )
 
 
