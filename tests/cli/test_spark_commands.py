@@ -151,8 +151,8 @@ def test_a_stopped_run_ends_cleanly_and_a_drained_one_resumes_it(folder):
 
 
 @pytest.mark.usefixtures("spark")
-def test_a_transform_that_reads_another_one_runs_with_it_and_is_drained_after_it(folder):
-    minutes = """
+def test_transforms_that_read_another_one_or_its_source_run_with_it(folder):
+    more = """
 [transforms.minutes]
 sql = '''
 SELECT page, sum(n) AS n, window_start() AS s FROM counts GROUP BY tumblingwindow('mi', 1), page
@@ -162,18 +162,35 @@ SELECT page, sum(n) AS n, window_start() AS s FROM counts GROUP BY tumblingwindo
 from = "minutes"
 format = "json"
 path = "minutes"
+
+[transforms.all]
+sql = '''
+SELECT 'all' AS page, count(*) AS n, window_start() AS s FROM clicks
+GROUP BY tumblingwindow('mi', 1) ON ts
+'''
+reads_with = "counts"
+
+[sinks.all]
+from = "all"
+format = "json"
+path = "all"
 """
-    text = PIPELINE.replace(OF_THE_SESSION, "") + minutes
+    text = PIPELINE.replace(OF_THE_SESSION, "") + more
     (folder / "pipeline.toml").write_text(text)
     check = CliRunner().invoke(main, ["check", "--spark", str(folder / "pipeline.toml")])
     assert (check.exit_code, check.stderr) == (0, "")
     result = CliRunner().invoke(main, ["run", str(folder / "pipeline.toml"), "--once", "--drain"])
     assert result.exit_code == 0, result.output
     assert rows(folder / "minutes") == [("10:00:00", "a", 2), ("10:00:00", "b", 2)]
-    lines = [line.split("  ")[:3] for line in result.output.splitlines() if line[:1] in "cm"]
-    # The step of the reader is committed first.
-    assert lines[:2] == [["minutes", "batch 0", "rows 1"], ["counts", "batch 0", "rows 3"]]
-    assert lines[-1] == ["minutes", "drain", "rows 0"]
+    assert rows(folder / "all") == [("10:00:00", "all", 5)]
+    lines = [line.split("  ")[:3] for line in result.output.splitlines() if line[:1] in "acm"]
+    # The step of the one that reads the results is committed first.
+    assert lines[:3] == [
+        ["minutes", "batch 0", "rows 1"],
+        ["counts", "batch 0", "rows 3"],
+        ["all", "batch 0", "rows 3"],
+    ]
+    assert [name for name, *_ in lines[-4:]] == ["minutes", "counts", "minutes", "all"]
 
 
 @pytest.mark.usefixtures("spark")
