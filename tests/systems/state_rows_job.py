@@ -21,7 +21,7 @@ def main(folder: str, *sizes: str) -> None:
     for size in sizes:
         place = f"{folder}/{size}"
         ids = spark.range(BATCHES * KEYS).selectExpr(
-            f"id % {KEYS} AS id", f"{size} AS size", "timestamp_seconds(id) AS ts"
+            "id", f"{size} AS size", "timestamp_seconds(id) AS ts"
         )
         ids.coalesce(1).write.option("maxRecordsPerFile", KEYS).json(f"{place}/in")
         stream = spark.readStream.schema("id BIGINT, size INT, ts TIMESTAMP")
@@ -33,8 +33,8 @@ def main(folder: str, *sizes: str) -> None:
         spark.sparkContext.setJobDescription("close")
         run.stop(drain=True)
         spark.sparkContext.setJobDescription(None)
-        lengths = spark.read.parquet(f"{place}/out").selectExpr("count(*)", "min(length(text))")
-        print("ended", size, *lengths.first(), flush=True)
+        found = spark.read.parquet(f"{place}/out").selectExpr("count(*)", "min(length(text))")
+        print("ended", size, *found.first(), flush=True)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ sql = '''{SQL}'''
 
 [sinks.out]
 from = "counts"
-format = "parquet"
+format = "delta"
 path = "out"
 """
 
@@ -90,6 +90,7 @@ def test_a_worker_that_is_killed_changes_no_answer(cluster, flow):
 
 
 def test_a_pipeline_file_is_submitted_as_the_docs_say(cluster, flow):
+    """The workers get the jars of Delta from the driver, which fetches them."""
     (script,) = re.findall(r"```python\n# run_pipeline.py\n(.*?)```", DOCS.read_text(), re.DOTALL)
     file, run = flow.folder / "pipeline.toml", flow.folder / "run_pipeline.py"
     file.write_text(PIPELINE)
@@ -111,7 +112,13 @@ def test_bytes_decide_how_many_workers_merge_and_close_the_state(cluster, tmp_pa
     )
     said = [line.split() for line in driver.stdout if line.startswith("ended")]
     assert driver.wait(timeout=180) == 0, cluster.tail()
-    rows = str(state_rows_job.KEYS)
+    rows = str(state_rows_job.BATCHES * state_rows_job.KEYS)
     assert said == [["ended", "1000", rows, "1000"], ["ended", "100000", rows, "100000"]]
     jobs = jobs_of(log)
-    print([(job.batch, job.description, job.tasks) for job in jobs])
+    # In the last batch, the segments of all batches are merged after its own has been written.
+    last = [job for job in jobs if job.batch == state_rows_job.BATCHES - 1]
+    merges, closes = last[1::2], [job for job in jobs if job.description == "close"]
+    for small, large in (merges, closes):
+        assert len(small.widest) == 1
+        assert len(large.widest) >= 2
+        assert {*large.widest} == {"0", "1"}
