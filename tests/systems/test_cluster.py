@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pyarrow.parquet
 import pytest
 
 from systems import cluster_job, state_rows_job
-from systems.cluster import Cluster
+from systems.cluster import Cluster, environment
 from systems.events import LOGGED, jobs_of
 from systems.flows import SCHEMA, SQL, Flow, clicks
 
@@ -26,6 +28,7 @@ EXPECTED = Counter(
 PIPELINE = f"""
 [pipeline]
 checkpoint = "checkpoint"
+{{options}}
 
 [sources.r]
 format = "json"
@@ -93,11 +96,29 @@ def test_a_pipeline_file_is_submitted_as_the_docs_say(cluster, flow):
     """The workers get the jars of Delta from the driver, which fetches them."""
     (script,) = re.findall(r"```python\n# run_pipeline.py\n(.*?)```", DOCS.read_text(), re.DOTALL)
     file, run = flow.folder / "pipeline.toml", flow.folder / "run_pipeline.py"
-    file.write_text(PIPELINE)
+    file.write_text(PIPELINE.format(options=""))
     run.write_text(script)
     before = cluster.applications()
     driver = cluster.submit(run, "run", str(file), "--once", "--drain")
-    assert driver.wait(timeout=120) == 0, cluster.tail()
+    assert driver.wait(timeout=180) == 0, cluster.tail()
+    assert len(cluster.applications() - before) == 1
+    assert results(flow) == EXPECTED
+
+
+def test_a_pipeline_file_may_name_its_cluster(cluster, flow):
+    options = f"""
+        spark.master = "{cluster.url}"
+        spark.driver.host = "127.0.0.1"
+        spark.executor.memory = "512m"
+    """
+    file = flow.folder / "pipeline.toml"
+    file.write_text(PIPELINE.format(options=options))
+    before = cluster.applications()
+    command = [sys.executable, "-m", "tidegate", "run", str(file), "--once", "--drain"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=180, check=False, env=environment()
+    )
+    assert done.returncode == 0, done.stderr
     assert len(cluster.applications() - before) == 1
     assert results(flow) == EXPECTED
 
