@@ -113,7 +113,8 @@ def test_a_stopped_run_ends_cleanly_and_a_drained_one_resumes_it(folder):
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
         metrics = answer.read().decode().splitlines()
     assert 'tidegate_rows_total{fate="late",transform="counts"} 1.0' in metrics
-    assert 'tidegate_side_output_written_total{reason="late",transform="counts"} 1.0' in metrics
+    late = 'reason="allowed_lateness_exceeded",transform="counts"'
+    assert f"tidegate_side_output_written_total{{{late}}} 1.0" in metrics
     assert 'tidegate_restarts_total{cause="kafka",transform="counts"} 0.0' in metrics
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz") as answer:
         health = json.load(answer)["queries"]["counts"]

@@ -134,7 +134,7 @@ METRICS = (
     Metric(
         name="tidegate_side_output_written_total",
         kind=Kind.COUNTER,
-        help="Records of side output that were written to a sink, by reason.",
+        help="Records of side output written to a sink, by reason; none if monitor_samples = 0.",
         label="reason",
         value=lambda report: dict(report.reasons),
     ),
