@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 import tidegate as tg
 from tidegate.connectors.sinks import FileSink
-from tidegate.engine import faults, step
+from tidegate.engine import faults, merging
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +37,7 @@ def run(spark: SparkSession, folder: Path) -> tg.Run:
     )
     query = tg.sql(SQL, settings={"event_time_field": "ts"}, streams={"clicks": clicks})
     # So that segments are merged in the batch that is killed.
-    with patch.object(step, "MERGE_FACTOR", 2):
+    with patch.object(merging, "MERGE_FACTOR", 2):
         run = query.start(
             sink=FileSink(format="json", path=str(folder / "out")),
             late=FileSink(format="json", path=str(folder / "late")),

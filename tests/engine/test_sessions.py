@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidegate.api.query import sql
+from sql_metrics import READ, SHUFFLED, SqlMetrics
+from tidegate.api.query import Query, sql
 from tidegate.cases.model import FAR_AHEAD_US
-from tidegate.cases.stepper import CaseStepper
+from tidegate.cases.stepper import CaseStepper, Outcome
 from tidegate.engine.job import make_operator
+from tidegate.engine.merging import MERGE_FACTOR
 from tidegate.engine.windows.operator import Closing
 from tidegate.state.manifest import Segment, Tables
 from tidegate.state.store import StateStore
@@ -24,9 +26,11 @@ if TYPE_CHECKING:
 
     from tidegate.engine.windows.sessions.operator import SessionOperator
 
-QUERY = "SELECT k, count(*) AS n FROM clicks GROUP BY sessionwindow('ss', 10), k"
+QUERY = "SELECT k, count(*) AS n FROM clicks GROUP BY sessionwindow('ss', {gap}), k"
 START = datetime(2026, 1, 1, 10, tzinfo=UTC)
 SECOND = 1_000_000
+# Rows of a page of a Parquet file.
+PAGE = 20_000
 
 
 class Unreadable:
@@ -63,10 +67,10 @@ def operator(spark: SparkSession) -> SessionOperator:
     return make_operator(query.physical, query._prepare(query.given.empty(query.spark)))
 
 
-def query_of(spark: SparkSession):
+def query_of(spark: SparkSession, gap: int = 10, **settings: str) -> Query:
     return sql(
-        QUERY,
-        settings={"event_time_field": "ts"},
+        QUERY.format(gap=gap),
+        settings={"event_time_field": "ts", **settings},
         streams={"clicks": "ts TIMESTAMP, k STRING"},
         spark=spark,
     )
@@ -132,3 +136,48 @@ def test_open_sessions_are_read_for_suspects_only_and_for_a_close_only_when_one_
         ["4-batch"],
         ["4-batch", "1-batch", "2-batch", "2-sessions", "3-batch"],
     ]
+
+
+def test_a_close_beside_many_open_sessions_reads_pages_and_shuffles_no_other_keys(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stepper = CaseStepper(query_of(spark, gap=1_000), checkpoint=str(tmp_path), partitions=2)
+
+    def batch(rows: str) -> Outcome:
+        return stepper.batch(spark.sql(rows), FAR_AHEAD_US)
+
+    # 80,000 sessions that end one after another, in no order; a few small batches, the last of
+    # which has them merged, so that they are sorted.
+    at = f"timestamp_millis({int(START.timestamp())}000L + "
+    batch(
+        f"SELECT {at} 10L * id) AS ts, CAST(id AS STRING) AS k FROM range(80000) ORDER BY hash(id)"
+    )
+    for number in range(1, MERGE_FACTOR):
+        batch(f"SELECT {at} 900000L + {number}) AS ts, 'other' AS k")
+    # Two of those that are due have gone on.
+    batch(f"SELECT {at} 950000L) AS ts, k FROM VALUES ('3'), ('7') AS more(k)")
+
+    with SqlMetrics(spark) as seen:
+        closed = batch(f"SELECT {at} 1000100L) AS ts, 'another' AS k")
+    assert len(closed.rows) == 8  # of the keys 0 to 9, whose last rows were before 0.1 s
+    # Two pages at most of what is due, three times; the keys and times of all that it may touch.
+    assert max(seen.of(READ)) <= 80_000 + 10
+    assert sum(seen.of(READ)) <= 80_000 + 10 + 3 * 2 * PAGE + 10
+    assert max(seen.of(SHUFFLED)) <= 20
+
+
+def test_a_session_closes_though_a_longer_one_began_before_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    query = query_of(spark, watermark_lag="20s")
+    stepper = CaseStepper(query, checkpoint=str(tmp_path), partitions=2)
+
+    def batch(*rows: tuple[float, str]) -> list[tuple[object, ...]]:
+        times = [(START + timedelta(seconds=second), key) for second, key in rows]
+        frame = spark.createDataFrame(times, "ts TIMESTAMP, k STRING")
+        return sorted(tuple(row) for row in stepper.batch(frame, FAR_AHEAD_US).rows)
+
+    long = [(second, "long") for second in (5, 14, 19)]
+    assert batch((1, "over"), *long, (18, "short"), (37, "tick")) == [("over", 1)]
+    # Only the long session may go on where one was due, but the short one ends before it.
+    assert batch((48.6, "tock")) == [("short", 1)]

@@ -78,7 +78,7 @@ QUICK = ("hopping", "state by record")
 def found(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[Results[str, Answers]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tidegate.engine.rows.lateness.CHUNK_BITS", 1)
-        patch.setattr("tidegate.engine.step.MERGE_FACTOR", 2)
+        patch.setattr("tidegate.engine.merging.MERGE_FACTOR", 2)
         with side_by_side(request, spark, "name", answer) as found:
             yield found
 

@@ -48,7 +48,7 @@ LAWS = {
 @pytest.fixture(scope="module")
 def found(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[Results[str, Answers]]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tidegate.engine.step.MERGE_FACTOR", 2)
+        patch.setattr("tidegate.engine.merging.MERGE_FACTOR", 2)
         patch.setattr("tidegate.engine.rows.duplicates.MERGED_SPAN", 0)
         with side_by_side(request, spark, "name", answer) as found:
             yield found

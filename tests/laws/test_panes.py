@@ -159,7 +159,7 @@ def found(
 ) -> Iterator[Results[tuple[str, str], Steps]]:
     with pytest.MonkeyPatch.context() as patch:
         # Two segments are enough for a merge.
-        patch.setattr("tidegate.engine.step.MERGE_FACTOR", 2)
+        patch.setattr("tidegate.engine.merging.MERGE_FACTOR", 2)
         with side_by_side(request, spark, "run", streamed) as found:
             yield found
 

@@ -160,7 +160,7 @@ def found(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[Resul
     with pytest.MonkeyPatch.context() as patch:
         # Chunks of two rows, so that there are several in a batch, with and without a row behind.
         patch.setattr("tidegate.engine.rows.lateness.CHUNK_BITS", 1)
-        patch.setattr("tidegate.engine.step.MERGE_FACTOR", 2)
+        patch.setattr("tidegate.engine.merging.MERGE_FACTOR", 2)
         with side_by_side(request, spark, "name", answer) as found:
             yield found
 

@@ -43,7 +43,7 @@ LAWS = {
 def found(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[Results[str, Answers]]:
     with pytest.MonkeyPatch.context() as patch:
         # Three segments are enough for a merge, so that sessions also consist of merged spans.
-        patch.setattr("tidegate.engine.step.MERGE_FACTOR", 3)
+        patch.setattr("tidegate.engine.merging.MERGE_FACTOR", 3)
         with side_by_side(request, spark, "name", answer) as found:
             yield found
 

@@ -57,7 +57,7 @@ LAWS = {
 def found(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[Results[str, Answers]]:
     with pytest.MonkeyPatch.context() as patch:
         # Two segments are enough for a merge, so that windows also consist of panes.
-        patch.setattr("tidegate.engine.step.MERGE_FACTOR", 2)
+        patch.setattr("tidegate.engine.merging.MERGE_FACTOR", 2)
         with side_by_side(request, spark, "name", answer) as found:
             yield found
 

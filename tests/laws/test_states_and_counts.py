@@ -49,7 +49,7 @@ def found(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[Resul
     with pytest.MonkeyPatch.context() as patch:
         # Two segments of waiting rows are enough for a merge, and carried rows are appended to
         # their log however small it is.
-        patch.setattr("tidegate.engine.step.MERGE_FACTOR", 2)
+        patch.setattr("tidegate.engine.merging.MERGE_FACTOR", 2)
         patch.setattr("tidegate.engine.windows.ordered.log.SMALL_ROWS", 0)
         patch.setattr("tidegate.engine.windows.ordered.log.SMALL_TIMES", 0)
         with side_by_side(request, spark, "name", answer) as found:

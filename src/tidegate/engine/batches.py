@@ -196,6 +196,8 @@ class BatchCallback:
 
     def release(self) -> None:
         """Drop all references, once Spark's query has ended."""
+        if self._batches is not None:
+            self._batches.stepper.stop_merging()
         self._batches = None
 
 

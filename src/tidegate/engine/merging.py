@@ -1,21 +1,49 @@
-"""Merging: segments of one level become one of the next, so that a step reads few of them."""
+"""Merging: segments of one level become one of the next, so that a step reads few of them.
+
+Few rows are merged in the step. Many are merged *beside* the next steps, by one thread that leaves
+them at least half of the cores: a step goes on with the segments as they are, and a later one puts
+the merged segment in their place. Segments are never changed, so the state is the same either way,
+and of a merge that a crash cuts short nothing is left but a folder that no manifest names.
+
+    step        7    8    9   10   11
+    segments  0..7  ..8  ..9  0..7, 8 to 10
+    beside         [ 0..7 merged ]
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import TYPE_CHECKING
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+from uuid import uuid4
 
-from tidegate.engine.tasks import files_for
+from tidegate.engine.state_io import StateIO
+from tidegate.engine.tasks import Tasks, are_few, files_for
+from tidegate.plan.time_columns import GREATEST_TIME_US
+from tidegate.spark.isolation import private_session
 from tidegate.state.manifest import Segment, Tables
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from tidegate.engine.job import Job
-    from tidegate.engine.state_io import StateIO
+    from tidegate.engine.rows.duplicates import Duplicates
+    from tidegate.engine.windows.operator import Operator
     from tidegate.state.intents import Intent
 
+_LOG = logging.getLogger("tidegate")
 
-def merge_segments(tables: Tables, intent: Intent, job: Job, io: StateIO, factor: int) -> Tables:
+# This many segments of a level are merged into one of the next, so a close reads O(log batches).
+MERGE_FACTOR = 8
+
+# With so many times as many of a level, a step waits for the merge beside it.
+MOST_CROWDED = 4
+
+
+def merge_segments(tables: Tables, intent: Intent, job: Job, io: StateIO, merges: Merges) -> Tables:
     """Return the state after merging, per table at most one level; forgotten keys are dropped.
 
     Args:
@@ -23,27 +51,241 @@ def merge_segments(tables: Tables, intent: Intent, job: Job, io: StateIO, factor
         intent: the step, and the bound up to which windows are closed.
         job: the job.
         io: the state.
-        factor: how many segments of a level are merged into one of the next.
+        merges: does it, now or beside the next steps.
     """
-    windows, keys = tables.windows, tables.duplicates
-    crowd = next(_crowds(windows, factor), None)
-    if crowd is not None:
-        some_behind = any(segment.came_behind(intent.bound_us) for segment in windows)
-        windows = _with_merged(
-            windows, crowd, _merged(crowd, intent, job, io, some_behind=some_behind)
-        )
+    epoch, bound_us = intent.epoch, intent.bound_us
+    some_behind = any(segment.came_behind(bound_us) for segment in tables.windows)
+    of_rows = RowMerge(
+        operator=job.operator, epoch=epoch, bound_us=bound_us, some_behind=some_behind
+    )
+    windows = merges.merged("windows", tables.windows, of_rows, io)
+    keys = tables.duplicates
     if job.duplicates is not None:
-        keys = job.duplicates.remembered(keys, intent.bound_us)
-        crowd = next(filter(job.duplicates.is_worth_merging, _crowds(keys, factor)), None)
-        if crowd is not None:
-            merged = job.duplicates.merged(crowd, intent.epoch, intent.bound_us, io)
-            keys = _with_merged(keys, crowd, merged)
-    bound_us = intent.bound_us
+        of_keys = KeyMerge(duplicates=job.duplicates, epoch=epoch, bound_us=bound_us)
+        keys = job.duplicates.remembered(keys, bound_us)
+        keys = merges.merged("duplicates", keys, of_keys, io)
     quotas = tuple(s for s in tables.quotas if bound_us is None or s.last_us > bound_us)
     return replace(tables, windows=windows, duplicates=keys, quotas=quotas)
 
 
-def _crowds(segments: tuple[Segment, ...], factor: int) -> Iterator[list[Segment]]:
+class Merge(Protocol):
+    """How segments of a table are merged after a step."""
+
+    @property
+    def bound_us(self) -> int | None:
+        """Windows with an end up to here have closed."""
+
+    def is_worth(self, crowd: Sequence[Segment]) -> bool:
+        """Whether it is worth merging some segments."""
+
+    def apart_us(self) -> int | None:
+        """See ``Operator.apart_us``."""
+
+    def run(
+        self, crowd: Sequence[Segment], io: StateIO, apart_us: int | None = None
+    ) -> Segment | None:
+        """Write the segment that they become; return None if no row is needed any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowMerge:
+    """Merges what windows are made of; ``some_behind`` as in ``Operator.merge``."""
+
+    operator: Operator
+    epoch: int
+    bound_us: int | None
+    some_behind: bool
+
+    def is_worth(self, crowd: Sequence[Segment]) -> bool:
+        return True
+
+    def apart_us(self) -> int | None:
+        return self.operator.apart_us(self.bound_us)
+
+    def run(
+        self, crowd: Sequence[Segment], io: StateIO, apart_us: int | None = None
+    ) -> Segment | None:
+        operator = self.operator
+        io.tasks.set_for(crowd)
+        rows = operator.merge(
+            io.read(crowd), self.bound_us, some_behind=self.some_behind, apart_us=apart_us
+        )
+        if self.some_behind or not operator.merges_rows:
+            rows = rows.coalesce(files_for(crowd))
+        if operator.file_order:
+            rows = rows.sortWithinPartitions(*operator.file_order)
+        merged = io.write_counted(self.epoch, "merged", rows, operator.bounds())
+        behind_us = max((s.behind_us for s in crowd if s.behind_us is not None), default=None)
+        return merged and replace(merged, behind_us=behind_us)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyMerge:
+    """Merges the keys of rows, by which duplicates are found."""
+
+    duplicates: Duplicates
+    epoch: int
+    bound_us: int | None
+
+    def is_worth(self, crowd: Sequence[Segment]) -> bool:
+        return self.duplicates.is_worth_merging(crowd)
+
+    def apart_us(self) -> int | None:
+        return None
+
+    def run(
+        self, crowd: Sequence[Segment], io: StateIO, apart_us: int | None = None
+    ) -> Segment | None:
+        return self.duplicates.merged(crowd, self.epoch, self.bound_us, io)
+
+
+class Merges:
+    """Merges the segments of a query, step after step."""
+
+    def __init__(self) -> None:
+        self._running: _Running | None = None
+        self._beside: StateIO | None = None
+        # A merge beside the steps failed, so that the next one is done in its step, which reports
+        # the error if it fails too; or it took too long to be of use.
+        self._has_failed = False
+        self._was_late = False
+
+    def merged(
+        self, table: str, segments: tuple[Segment, ...], merge: Merge, io: StateIO
+    ) -> tuple[Segment, ...]:
+        """Return the segments of a table after merging at most one level of them.
+
+        Args:
+            table: its name.
+            segments: its segments.
+            merge: merges some of them.
+            io: the state, in the session of the steps.
+        """
+        running = self._running
+        if running is not None and running.table == table and running.is_done:
+            self._running = None
+            segments = self._with_result(running, segments, merge, io)
+        busy = frozenset() if self._running is None else self._running.names
+        idle = [segment for segment in segments if segment.name not in busy]
+        crowd = next(filter(merge.is_worth, _crowds(idle, MERGE_FACTOR)), None)
+        if crowd is None:
+            return segments
+        if self._has_failed or are_few(crowd):
+            self._has_failed = False
+            return _with_merged(segments, crowd, merge.run(crowd, io))
+        if self._running is None:
+            self._start(table, crowd, merge, io)
+        elif len(crowd) >= MOST_CROWDED * MERGE_FACTOR:
+            self._running.wait()
+        return segments
+
+    def wait(self) -> None:
+        """Wait for the merge beside the steps, if there is one."""
+        if self._running is not None:
+            self._running.wait()
+
+    def stop(self) -> None:
+        """Give up the merge beside the steps, if there is one; its files are left as they are."""
+        running, self._running = self._running, None
+        if running is not None:
+            running.cancel()
+
+    def _start(self, table: str, crowd: Sequence[Segment], merge: Merge, io: StateIO) -> None:
+        if self._beside is None:
+            self._beside = _io_beside(io)
+        apart_us = merge.apart_us()
+        if apart_us is not None and self._was_late:
+            apart_us, self._was_late = GREATEST_TIME_US, False
+        self._running = _Running(
+            table=table, crowd=crowd, merge=merge, io=self._beside, apart_us=apart_us
+        )
+
+    def _with_result(
+        self, running: _Running, segments: tuple[Segment, ...], merge: Merge, io: StateIO
+    ) -> tuple[Segment, ...]:
+        """Put a segment that was merged beside the steps in place of those that it was made of."""
+        try:
+            merged = running.result()
+        except Exception as error:
+            _LOG.debug("merging beside the batches failed: %s", error)
+            self._has_failed = True
+            return segments
+        crowd = [segment for segment in segments if segment.name in running.names]
+        self._was_late = running.is_late(merge.bound_us)
+        # The windows of some may all have closed since; or some are of a step that failed.
+        if self._was_late or len(crowd) < len(running.names):
+            if merged is not None:
+                io.store.disown(merged.name)
+            return segments
+        if merged is not None:
+            # Since then steps may have found that nothing before a later time is needed.
+            first_us = max(merged.first_us, min(segment.first_us for segment in crowd))
+            merged = replace(merged, first_us=min(first_us, merged.last_us))
+        return _with_merged(segments, crowd, merged)
+
+
+class _Running:
+    """A merge in a thread of its own."""
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        crowd: Sequence[Segment],
+        merge: Merge,
+        io: StateIO,
+        apart_us: int | None,
+    ) -> None:
+        self.table = table
+        self.names = frozenset(segment.name for segment in crowd)
+        self._apart_us = apart_us
+        self._spark: SparkSession = io.store.spark
+        self._group = f"tidegate-merge-{uuid4().hex}"
+        self._future: Future[Segment | None] = Future()
+
+        def run() -> None:
+            try:
+                self._spark.sparkContext.setJobGroup(self._group, "merge segments of the state")
+                self._future.set_result(merge.run(crowd, io, apart_us))
+            except BaseException as error:
+                self._future.set_exception(error)
+
+        # A daemon: a process that ends does not wait for it.
+        threading.Thread(target=run, name="tidegate-merge", daemon=True).start()
+
+    @property
+    def is_done(self) -> bool:
+        return self._future.done()
+
+    def is_late(self, bound_us: int | None) -> bool:
+        """Whether a close up to this bound may have rewritten rows that were merged."""
+        return self._apart_us is not None and bound_us is not None and bound_us > self._apart_us
+
+    def result(self) -> Segment | None:
+        return self._future.result()
+
+    def wait(self) -> None:
+        self._future.exception()
+
+    def cancel(self) -> None:
+        if not self.is_done:
+            self._spark.sparkContext.cancelJobGroup(self._group)
+
+
+def _io_beside(io: StateIO) -> StateIO:
+    """The state in a session of its own, whose jobs use at most half of the cores."""
+    spark = private_session(io.store.spark)
+    tasks = Tasks(spark, max(1, spark.sparkContext.defaultParallelism // 2))
+    return StateIO(
+        store=io.store.in_session(spark),
+        tasks=tasks,
+        schema=io.schema,
+        types=io.types,
+        readers=tasks.most,
+    )
+
+
+def _crowds(segments: Sequence[Segment], factor: int) -> Iterator[list[Segment]]:
     """The segments of each level that has too many, the lowest level first."""
     for level in sorted({segment.level for segment in segments}):
         crowd = [segment for segment in segments if segment.level == level]
@@ -52,24 +294,9 @@ def _crowds(segments: tuple[Segment, ...], factor: int) -> Iterator[list[Segment
 
 
 def _with_merged(
-    segments: tuple[Segment, ...], crowd: list[Segment], merged: Segment | None
+    segments: Sequence[Segment], crowd: Sequence[Segment], merged: Segment | None
 ) -> tuple[Segment, ...]:
-    """The segments after those of a level were merged into one, or None if nothing was left."""
-    level = crowd[0].level
-    rest = tuple(segment for segment in segments if segment.level != level)
-    return rest if merged is None else (*rest, replace(merged, level=level + 1))
-
-
-def _merged(
-    crowd: list[Segment], intent: Intent, job: Job, io: StateIO, *, some_behind: bool
-) -> Segment | None:
-    operator = job.operator
-    io.tasks.set_for(crowd)
-    rows = operator.merge(io.read(crowd), intent.bound_us, some_behind=some_behind)
-    if some_behind or not operator.merges_rows:
-        rows = rows.coalesce(files_for(crowd))
-    if operator.file_order:
-        rows = rows.sortWithinPartitions(*operator.file_order)
-    merged = io.write_counted(intent.epoch, "merged", rows, operator.bounds())
-    behind_us = max((s.behind_us for s in crowd if s.behind_us is not None), default=None)
-    return merged and replace(merged, behind_us=behind_us)
+    """The segments after some were merged into one, or None if nothing was left."""
+    names = {segment.name for segment in crowd}
+    rest = tuple(segment for segment in segments if segment.name not in names)
+    return rest if merged is None else (*rest, replace(merged, level=crowd[0].level + 1))

@@ -27,18 +27,22 @@ class StateIO:
         tasks: sets the number of tasks of jobs.
         schema: the columns of the state.
         types: their types as DDL, by name.
+        readers: the maximum number of tasks that read segments; None: as Spark likes.
     """
 
     store: StateStore
     tasks: Tasks
     schema: StructType
     types: Mapping[str, str]
+    readers: int | None = None
 
     def read(self, segments: Sequence[Segment], few_rows: int | None = None) -> DataFrame:
         """Return the rows of segments; if they are few and small, one task reads them."""
         state = self.store.read_segments(segments, self.schema)
         # A single task needs no exchange, which saves a small batch one stage.
-        return state.coalesce(1) if are_few(segments, few_rows) else state
+        if are_few(segments, few_rows):
+            return state.coalesce(1)
+        return state if self.readers is None else state.coalesce(self.readers)
 
     def write(self, epoch: int, what: str, rows: DataFrame) -> tuple[str, tuple[StateFile, ...]]:
         """Write a segment; return its name and its files."""

@@ -29,7 +29,7 @@ from tidegate.engine.early import early_groups, is_due, unshown_rows
 from tidegate.engine.emission import Way, emit
 from tidegate.engine.faults import fault_point
 from tidegate.engine.handover import hand_out
-from tidegate.engine.merging import merge_segments
+from tidegate.engine.merging import Merges, merge_segments
 from tidegate.engine.reporting import Stopwatch, report_of, summarized
 from tidegate.engine.rows.prepare import BatchStart
 from tidegate.engine.samples import samples_due
@@ -51,9 +51,6 @@ if TYPE_CHECKING:
     from tidegate.engine.state_io import StateIO
 
 _LOG = logging.getLogger("tidegate")
-
-# This many segments of a level are merged into one of the next, so a close reads O(log batches).
-MERGE_FACTOR = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +79,9 @@ class Batch:
     decided: Intent | None = None
 
 
-def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest, BatchReport]:
+def step(
+    state: Manifest, batch: Batch, job: Job, io: StateIO, merges: Merges
+) -> tuple[Manifest, BatchReport]:
     """Run one micro-batch; return the committed state after it, and a report."""
     stopwatch = Stopwatch()
     epoch = state.epoch + 1
@@ -137,7 +136,7 @@ def step(state: Manifest, batch: Batch, job: Job, io: StateIO) -> tuple[Manifest
     stopwatch.ends("side_output")
     fault_point("after_side_output", epoch)
 
-    live = merge_segments(closed.tables, intent, job, io, MERGE_FACTOR)
+    live = merge_segments(closed.tables, intent, job, io, merges)
     stopwatch.ends("merge")
     fault_point("after_merge", epoch)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.engine.clock import goes_back
 from tidegate.engine.downstream import Link
+from tidegate.engine.merging import Merges
 from tidegate.engine.state_io import StateIO
 from tidegate.engine.step import Batch, step
 from tidegate.engine.tasks import Tasks
@@ -104,6 +105,7 @@ class Stepper:
         )
         self._state = self._newest()
         self._has_begun = False
+        self._merges = Merges()
         self._lock = threading.Lock()
 
     @property
@@ -209,6 +211,10 @@ class Stepper:
                 )
             return self._step(self._without_rows(kind))
 
+    def stop_merging(self) -> None:
+        """Give up what is being merged beside the steps."""
+        self._merges.stop()
+
     def check_not_displaced(self) -> None:
         """Check that no other process has claimed the checkpoint since this stepper was made.
 
@@ -301,7 +307,7 @@ class Stepper:
     def _step(self, batch: Batch) -> BatchReport:
         has_begun, self._has_begun = self._has_begun, False
         try:
-            self._state, report = step(self._state, batch, self._job, self._io)
+            self._state, report = step(self._state, batch, self._job, self._io, self._merges)
             self._has_begun = has_begun
             self._on_step(report)
         except TidegateError:

@@ -89,6 +89,8 @@ class StateStore:
             spark.conf.set(_LISTING, "100000")  # Listing a local file takes microseconds.
         self._log = ManifestLog(self.files)
         self._claim: Claim | None = None
+        # Ends the names of segments that another thread writes.
+        self._beside = ""
         self._cleaner: Cleaner | None = None
         # Intents by epoch, once the folder has been listed: of this process, and one found there.
         self._intents: dict[int, Intent] | None = None
@@ -106,6 +108,24 @@ class StateStore:
         check_no_rollback(self.files)
         newest = self._log.newest()
         return None if newest is None else with_shards(self.files, newest)
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session that reads and writes segments."""
+        return self._spark
+
+    def in_session(self, spark: SparkSession) -> StateStore:
+        """Return this claimed store in another session, for another thread.
+
+        Segments that it writes are deleted after a commit only if they are disowned.
+        """
+        other = StateStore(spark, self.checkpoint, self._plan)
+        other._claim, other._beside = self._claim, "-beside"
+        return other
+
+    def disown(self, segment: str) -> None:
+        """Have a segment that no manifest names deleted after the next commit."""
+        self._written[segment] = None
 
     @property
     def is_claimed(self) -> bool:
@@ -309,6 +329,7 @@ class StateStore:
 
     def _new_segment(self, epoch: int, what: str) -> str:
         """Return a name for a segment; if no manifest names it, it is deleted after a commit."""
+        what += self._beside
         name = segment_name(epoch, self.writer, what)
         attempts = 1
         while name in self._written:

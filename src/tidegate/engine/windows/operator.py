@@ -147,13 +147,27 @@ class Operator(Protocol):
         """Find the windows that are due; lazy, except for writing carried segments."""
 
     def merge(
-        self, segments: DataFrame, bound_us: int | None, *, some_behind: bool = False
+        self,
+        segments: DataFrame,
+        bound_us: int | None,
+        *,
+        some_behind: bool = False,
+        apart_us: int | None = None,
     ) -> DataFrame:
         """Merge rows of the table ``windows``, dropping those that no window needs any more.
 
-        ``some_behind``: rows of the table, maybe in other segments, came after windows that are
-        still in the state had closed for them.
+        Args:
+            segments: the rows.
+            bound_us: windows with an end up to here have closed.
+            some_behind: rows of the table, maybe in other segments, came after windows that are
+                still in the state had closed for them.
+            apart_us: rows that a close at a bound up to this one could rewrite stay as they are,
+                so that the merged rows can still replace these rows after it. None: no close has
+                to be waited for.
         """
+
+    def apart_us(self, bound_us: int | None) -> int | None:
+        """The ``apart_us`` of a merge that begins at a bound; None if no close rewrites rows."""
 
     @property
     def merges_rows(self) -> bool:

@@ -250,9 +250,17 @@ class OrderedOperator:
         return over(kept, self.shape.groups(self.shape.bounded(closed)))
 
     def merge(
-        self, segments: DataFrame, bound_us: int | None, *, some_behind: bool = False
+        self,
+        segments: DataFrame,
+        bound_us: int | None,
+        *,
+        some_behind: bool = False,
+        apart_us: int | None = None,
     ) -> DataFrame:
         return segments if bound_us is None else segments.where(f"{TIME} >= {bound_us}L")
+
+    def apart_us(self, bound_us: int | None) -> int | None:
+        return None
 
     def bounds(self) -> tuple[str, str]:
         return f"min({TIME})", f"max({TIME})"

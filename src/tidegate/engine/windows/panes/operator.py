@@ -233,7 +233,12 @@ class PaneOperator:
         return panes if self.grid.single and len(panes) <= FEW_PANES else ()
 
     def merge(
-        self, segments: DataFrame, bound_us: int | None, *, some_behind: bool = False
+        self,
+        segments: DataFrame,
+        bound_us: int | None,
+        *,
+        some_behind: bool = False,
+        apart_us: int | None = None,
     ) -> DataFrame:
         if bound_us is not None:
             first = self.grid.first_open(bound_us)
@@ -244,6 +249,9 @@ class PaneOperator:
                 names = (told if name == AFTER else name for name in segments.columns)
                 segments = segments.selectExpr(*names)
         return self.shape.merge(segments)
+
+    def apart_us(self, bound_us: int | None) -> int | None:
+        return None
 
     def bounds(self) -> tuple[str, str]:
         return f"min({PANE})", f"max({PANE})"

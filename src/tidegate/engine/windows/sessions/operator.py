@@ -51,6 +51,7 @@ from tidegate.engine.windows.sessions.spans import (
 )
 from tidegate.engine.windows.state_rows import KEPT
 from tidegate.plan.columns import FATE, IS_LATE, TIME
+from tidegate.plan.time_columns import GREATEST_TIME_US
 from tidegate.state.manifest import Segment
 
 if TYPE_CHECKING:
@@ -137,7 +138,8 @@ class SessionOperator:
             behind = [each for each in live.segments if each.came_behind(start.bound_us)]
             settled = self._settling.of_followed(start.epoch, live, behind, due_us, io)
         else:
-            due = DueSpans(spans=before(io.read([batch]), due_us), segments=(batch,), due_us=due_us)
+            suspects = before(io.read([batch]), due_us, [batch])
+            due = DueSpans(spans=suspects, segments=(batch,), due_us=due_us)
             may_touch = reaching((batch, *arrival.tables.windows), due_us)
             settled = self._settling.of_due(start.epoch, due, may_touch, io)
         counts = ingested.counts
@@ -168,9 +170,9 @@ class SessionOperator:
             all_live = Live(spans=spans, segments=live, bound_us=closing.before_us)
             settled = self._settling.of_followed(closing.epoch, all_live, behind, due_us, io)
         else:
-            spans = before(io.read(due), due_us)
+            spans = before(io.read(due), due_us, due)
             if closing.before_us is not None:
-                spans = open_from(spans, closing.before_us - self.gap_us)
+                spans = open_from(spans, closing.before_us - self.gap_us, due)
             due_spans = DueSpans(spans=spans, segments=due, due_us=due_us)
             settled = self._settling.of_due(closing.epoch, due_spans, open_, io)
         open_ = settled.tightened(open_)
@@ -201,12 +203,29 @@ class SessionOperator:
         return self.shape.groups(self.shape.chained(spans, None))
 
     def merge(
-        self, segments: DataFrame, bound_us: int | None, *, some_behind: bool = False
+        self,
+        segments: DataFrame,
+        bound_us: int | None,
+        *,
+        some_behind: bool = False,
+        apart_us: int | None = None,
     ) -> DataFrame:
         if bound_us is not None:
             segments = segments.where(f"{LAST} >= {bound_us - self.gap_us}L")
         # Where sessions may have parted, it matters which spans came first.
-        return segments if some_behind else self.shape.merge(segments)
+        if some_behind:
+            return segments
+        if apart_us is None:
+            return self.shape.merge(segments)
+        # A close that finds a span due, in a session that is still open, writes the span anew.
+        due = f"{LAST} < {apart_us - self.gap_us}L"
+        return self.shape.merge(segments.where(f"NOT ({due})")).unionByName(segments.where(due))
+
+    def apart_us(self, bound_us: int | None) -> int | None:
+        # Rows that come behind later may show that sessions have parted.
+        if bound_us is None or self.plan.watermark.by_record:
+            return GREATEST_TIME_US
+        return bound_us + self.gap_us // 2
 
     def bounds(self) -> tuple[str, str]:
         return f"min({LAST})", f"max({LAST})"
@@ -217,7 +236,8 @@ class SessionOperator:
 
     @property
     def file_order(self) -> tuple[str, ...]:
-        return ()
+        # A close reads the pages of spans that end about when it is due, not all that are open.
+        return (LAST,)
 
     def end_of_all(self, tables: Tables) -> int | None:
         last_us = max((segment.last_us for segment in tables.windows), default=None)

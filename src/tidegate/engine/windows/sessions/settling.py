@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions
+
+from tidegate.engine.tasks import FEW_ROWS, are_few
 from tidegate.engine.windows.sessions.record import Followed
 from tidegate.engine.windows.sessions.spans import ENDS, FIRST, LAST, SESSIONS, SessionShape
 from tidegate.plan.columns import ROWS
@@ -51,11 +54,16 @@ class Settling:
         io.tasks.set_for([*due.segments, *may_touch])
         near, seen = None, None
         if may_touch:
-            live = open_from(io.read(may_touch), due.due_us).select(*self.shape.keys, FIRST, LAST)
-            watched, seen = observed(live, {"next": f"min({LAST})"})
-            near = self._near(watched, due.due_us)
+            live = open_from(io.read(may_touch), due.due_us, may_touch)
+            live = live.select(*self.shape.keys, FIRST, LAST)
+            near, seen = observed(self._near(live, due.due_us, may_touch), {"next": f"min({LAST})"})
+            if self.shape.keys and not are_few(may_touch) and due.are_few():
+                near = _of_same_keys(near, due.spans, self.shape.keys)
         settled = self._written(epoch, self.shape.chained(due.spans, near), due.due_us, io)
-        return replace(settled, next_us=seen()["next"] if seen else None)
+        if seen is None:
+            return settled
+        # A span that is not near begins, and so ends, the gap after ``due_us`` or later.
+        return replace(settled, next_us=_least(seen()["next"], due.due_us + self.gap_us))
 
     def of_followed(
         self, epoch: int, live: Live, behind: Sequence[Segment], due_us: int, io: StateIO
@@ -83,9 +91,9 @@ class Settling:
         behind_us = max((s.behind_us for s in behind if s.behind_us is not None), default=None)
         return replace(settled, segment=replace(settled.segment, behind_us=behind_us))
 
-    def _near(self, spans: DataFrame, due_us: int) -> DataFrame:
+    def _near(self, spans: DataFrame, due_us: int, segments: Sequence[Segment] = ()) -> DataFrame:
         """Return those of spans that are not due which a due one may touch."""
-        return spans.where(f"{FIRST} < {by_reference(due_us + self.gap_us, FIRST)}")
+        return before(spans, due_us + self.gap_us, segments, time=FIRST)
 
     def _written(self, epoch: int, chained: DataFrame, due_us: int, io: StateIO) -> Settled:
         """Write spans that were due, with the times of their sessions."""
@@ -125,6 +133,14 @@ class DueSpans:
     segments: Sequence[Segment]
     due_us: int
 
+    def are_few(self) -> bool:
+        """Whether their keys fit into one task. Counts them, which takes a small job.
+
+        Segments of many rows are sorted once they are merged, so it reads what is due.
+        """
+        many = FEW_ROWS + 1
+        return self.spans.select(LAST).limit(many).count() < many
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Live:
@@ -142,7 +158,8 @@ class Settled:
     Attributes:
         segment: the segment written; its bounds and row count are those of sessions still open.
         ended: how many sessions have ended; ``ended_rows`` is their number of rows.
-        next_us: the least ``_last`` of all spans that were not due, None if there are none.
+        next_us: a time before which no other span of the segments read ends; None if none were
+            read.
     """
 
     segment: Segment
@@ -162,14 +179,36 @@ def reaching(segments: Sequence[Segment], time_us: int) -> tuple[Segment, ...]:
     return tuple(segment for segment in segments if segment.last_us >= time_us)
 
 
-def before(spans: DataFrame, us: int) -> DataFrame:
-    """Spans whose last row is before a time."""
-    return spans.where(ends_before(LAST, us))
+def before(
+    spans: DataFrame, us: int, segments: Sequence[Segment] = (), *, time: str = LAST
+) -> DataFrame:
+    """Spans of segments whose last row (or the one at ``time``) is before a time."""
+    return spans.where(f"{time} < {_constant(us, time, segments)}")
 
 
-def open_from(spans: DataFrame, us: int) -> DataFrame:
-    """Spans whose last row is not before a time."""
-    return spans.where(f"NOT ({ends_before(LAST, us)})")
+def open_from(spans: DataFrame, us: int, segments: Sequence[Segment] = ()) -> DataFrame:
+    """Spans of segments whose last row is not before a time."""
+    return spans.where(f"{LAST} >= {_constant(us, LAST, segments)}")
+
+
+def _constant(us: int, beside: str, segments: Sequence[Segment]) -> str:
+    """A time as Spark SQL: for many rows a literal, which lets Parquet skip what it excludes.
+
+    Then Spark compiles the filter for every batch, which takes a few milliseconds.
+    """
+    return by_reference(us, beside) if are_few(segments) else f"{us}L"
+
+
+def _of_same_keys(near: DataFrame, due: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """The spans of keys that have a due span, of which there are few: others need no shuffle."""
+    names = {key: f"_due{key}" for key in keys}
+    found = due.selectExpr(*(f"{key} AS {name}" for key, name in names.items()))
+    same = " AND ".join(f"{key} <=> {name}" for key, name in names.items())
+    return near.join(functions.broadcast(found), functions.expr(same), "left_semi")
+
+
+def _least(seen: int | None, other: int) -> int:
+    return other if seen is None else min(seen, other)
 
 
 def ends_before(last: str, us: int) -> str:

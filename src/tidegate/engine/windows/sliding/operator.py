@@ -97,11 +97,19 @@ class SlidingOperator:
         return self.shape.windows_of(kept, Due(condition=STARTS), lambda windows: windows)
 
     def merge(
-        self, segments: DataFrame, bound_us: int | None, *, some_behind: bool = False
+        self,
+        segments: DataFrame,
+        bound_us: int | None,
+        *,
+        some_behind: bool = False,
+        apart_us: int | None = None,
     ) -> DataFrame:
         if bound_us is not None:
             segments = segments.where(f"{TIME} >= {self._needed_from(bound_us)}L")
         return self.shape.merge(segments)
+
+    def apart_us(self, bound_us: int | None) -> int | None:
+        return None
 
     def bounds(self) -> tuple[str, str]:
         return f"min({TIME})", f"max({TIME})"

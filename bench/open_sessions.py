@@ -1,0 +1,137 @@
+"""The cost of a close beside many open sessions: what is due and may go on, not what is open."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tidegate as tg
+from bench.report import Figure, Report, Table
+from bench.rounds import Harness, progress
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tidegate.metrics.report import BatchReport
+
+FEW, MANY = 10_000, 3_000_000
+SCHEMA = "ts TIMESTAMP, user BIGINT, amount DOUBLE"
+# Sessions are opened in so many batches, then closed in these; the first closes are not counted.
+FILLS, CLOSES, LEFT_OUT = 10, 20, 5
+ENDING = 500
+ROWS = 1_000
+# Longer than the time over which sessions are opened, so that all of them are open at once.
+GAP_SECONDS = 7_200
+STARTS = 1_767_225_600
+SQL = f"""
+    SELECT user, count(*) AS n, sum(amount) AS total, window_end() AS e
+    FROM clicks GROUP BY sessionwindow('ss', {GAP_SECONDS}), user
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lifetime:
+    """The reports of the batches that close, in one run beside so many open sessions."""
+
+    open_sessions: int
+    closes: Sequence[BatchReport]
+
+    @property
+    def median_ms(self) -> float:
+        """The median duration of a batch."""
+        return statistics.median(report.duration_ms for report in self.closes)
+
+    def failures(self) -> list[str]:
+        """Return a sentence for each batch that closed a wrong number of sessions."""
+        return [
+            f"{self.open_sessions:,} open: epoch {report.epoch} closed {report.closed_windows}, "
+            f"not {ENDING}"
+            for report in self.closes
+            if report.closed_windows != ENDING
+        ]
+
+
+def open_sessions(harness: Harness) -> Report:
+    """Compare batches of 1,000 rows that end 500 sessions, beside few open ones and many."""
+    most = harness.rows_or(MANY)
+    few, many = (_lifetime(harness, count) for count in (FEW, most))
+    failures = [*few.failures(), *many.failures()]
+    table = Table(
+        title=f"open_sessions: {ROWS:,} rows a batch, {ENDING} sessions end, "
+        f"{len(few.closes)} batches",
+        header=["open", "median ms a batch", "least", "most"],
+        rows=[_line(few), _line(many)],
+        notes=failures or ["every batch closed the sessions that it had to"],
+    )
+    figure = Figure(name="open_3m_vs_10k", value=many.median_ms / few.median_ms, target="<= 1.3")
+    return Report(tables=[table], figures=[figure], failures=failures)
+
+
+def _line(lifetime: Lifetime) -> list[str]:
+    durations = [report.duration_ms for report in lifetime.closes]
+    return [
+        f"{lifetime.open_sessions:,}",
+        f"{lifetime.median_ms:.0f}",
+        str(min(durations)),
+        str(max(durations)),
+    ]
+
+
+def _lifetime(harness: Harness, open_at_once: int) -> Lifetime:
+    folder = Path(tempfile.mkdtemp(prefix="sessions-", dir=harness.scratch))
+    try:
+        _write_batches(harness.spark, open_at_once, folder)
+        clicks = (
+            harness.spark.readStream.schema(SCHEMA)
+            .option("maxFilesPerTrigger", 1)
+            .parquet(str(folder / "in"))
+        )
+        reports: list[BatchReport] = []
+        query = tg.sql(SQL, settings={"event_time_field": "ts"}, streams={"clicks": clicks})
+        run = query.start(
+            sink=str(folder / "out"),
+            checkpoint=str(folder / "checkpoint"),
+            once=True,
+            on_batch=reports.append,
+        )
+        run.await_termination()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    lifetime = Lifetime(open_sessions=open_at_once, closes=reports[FILLS + LEFT_OUT :])
+    progress(f"{open_at_once:,} open: {[r.duration_ms for r in reports]} ms")
+    return lifetime
+
+
+def _write_batches(spark: SparkSession, open_at_once: int, folder: Path) -> None:
+    """Write a file for each batch: the fills in the order of time, then the closes."""
+    (folder / "in").mkdir()
+    # ENDING of the opened sessions are due in each second after the gap.
+    opened = f"timestamp_millis({STARTS}000L + id * {1_000 // ENDING}L)"
+    share = open_at_once // FILLS
+    for number in range(FILLS):
+        rows = spark.range(number * share, (number + 1) * share)
+        mixed = rows.selectExpr(
+            f"{opened} AS ts", "id AS user", "1D AS amount", "hash(id) AS place"
+        )
+        _write(mixed.orderBy("place").drop("place"), folder, number)
+    for number in range(CLOSES):
+        # A session ends just after the gap.
+        at = f"timestamp_millis({STARTS + GAP_SECONDS + number + 1}000L - 1)"
+        first = open_at_once + number * ROWS
+        rows = spark.range(first, first + ROWS)
+        _write(rows.selectExpr(f"{at} AS ts", "id AS user", "1D AS amount"), folder, FILLS + number)
+
+
+def _write(rows: DataFrame, folder: Path, number: int) -> None:
+    parts = folder / "parts"
+    rows.coalesce(1).write.mode("overwrite").parquet(str(parts))
+    (part,) = parts.glob("part-*.parquet")
+    moved = part.rename(folder / "in" / f"{number:03}.parquet")
+    os.utime(moved, (STARTS + number,) * 2)

@@ -1,0 +1,183 @@
+"""Merging beside the steps: same answers, whenever a merge ends and whatever becomes of it."""
+
+from __future__ import annotations
+
+import random
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidegate.api.query import sql
+from tidegate.cases.model import FAR_AHEAD_US
+from tidegate.cases.stepper import CaseStepper
+from tidegate.engine import merging
+from tidegate.engine.windows.panes.operator import PaneOperator
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tidegate.state.manifest import Segment
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+BATCHES = 14
+END = "window_end() AS e FROM t GROUP BY"
+TUMBLING = f"SELECT k, count(*) AS n, {END} tumblingwindow('ss', 20), k"
+KINDS = {
+    "tumbling": TUMBLING,
+    "hopping": f"SELECT k, sum(v) AS n, {END} hoppingwindow('ss', 20, 5), k",
+    "whole rows": f"SELECT k, v, {END} tumblingwindow('ss', 20)",
+    "session": f"SELECT k, count(*) AS n, {END} sessionwindow('ss', 9), k",
+    "sliding": f"SELECT k, sum(v) AS n, {END} slidingwindow('ss', 15, 2), k",
+}
+
+
+class Waits:
+    """Drives a query whose merges all run beside its batches."""
+
+    def __init__(self, spark: SparkSession, statement: str, folder: Path) -> None:
+        self._spark = spark
+        query = sql(
+            statement,
+            settings={"event_time_field": "ts", "watermark_lag": "5s"},
+            streams={"t": "ts TIMESTAMP, k STRING, v INT"},
+            spark=spark,
+        )
+        self.stepper = CaseStepper(query, checkpoint=str(folder), partitions=2)
+
+    def batch(self, number: int) -> list[tuple[object, ...]]:
+        """Run a batch; return its results."""
+        outcome = self.stepper.batch(self._rows(number), FAR_AHEAD_US)
+        return sorted(tuple(row) for row in outcome.rows)
+
+    def drained(self) -> list[tuple[object, ...]]:
+        """Close all windows; return their results."""
+        return sorted(tuple(row) for row in self.stepper.drain().rows)
+
+    @property
+    def merges(self) -> merging.Merges:
+        return self.stepper._stepper._merges
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        return self.stepper._stepper.state.tables.windows
+
+    def _rows(self, number: int) -> DataFrame:
+        of = random.Random(number)
+        rows = [
+            (
+                START + timedelta(seconds=4 * number + of.random() * 7),
+                of.choice("abc"),
+                of.randint(0, 9),
+            )
+            for _ in range(12)
+        ]
+        return self._spark.createDataFrame(rows, "ts TIMESTAMP, k STRING, v INT")
+
+
+@pytest.fixture
+def beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few rows there are, they are merged beside the steps, and soon."""
+    monkeypatch.setattr(merging, "are_few", lambda segments: False)
+    monkeypatch.setattr(merging, "MERGE_FACTOR", 2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.usefixtures("interpreted")
+def test_merges_beside_the_steps_change_no_answer_whenever_they_end(
+    spark: SparkSession, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calm = Waits(spark, KINDS[kind], tmp_path / "calm")
+    expected = [calm.batch(number) for number in range(BATCHES)] + [calm.drained()]
+
+    monkeypatch.setattr(merging, "are_few", lambda segments: False)
+    monkeypatch.setattr(merging, "MERGE_FACTOR", 2)
+    merged = Waits(spark, KINDS[kind], tmp_path / "merged")
+    found, pause = [], random.Random(kind)
+    for number in range(BATCHES):
+        found.append(merged.batch(number))
+        if pause.random() < 0.6:
+            merged.merges.wait()
+    assert any(segment.level for segment in merged.segments)
+    assert [*found, merged.drained()] == expected
+
+
+@pytest.mark.usefixtures("beside", "interpreted")
+def test_a_merge_that_fails_beside_the_steps_is_done_in_the_next_step_which_tells_why(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = Waits(spark, TUMBLING, tmp_path)
+    merge, threads = PaneOperator.merge, []
+
+    def failing_beside(
+        self: PaneOperator, rows: DataFrame, *bound: object, **more: object
+    ) -> DataFrame:
+        threads.append(threading.current_thread().name)
+        if threads[-1] == "tidegate-merge":
+            raise OSError("the disk is gone")
+        return merge(self, rows, *bound, **more)
+
+    monkeypatch.setattr(PaneOperator, "merge", failing_beside)
+    query.batch(0), query.batch(1)
+    query.merges.wait()
+    query.batch(2)
+    assert threads[0] == "tidegate-merge"
+    assert threads[1] != "tidegate-merge"
+    assert [segment.level for segment in query.segments] == [1]
+
+
+@pytest.mark.usefixtures("beside", "interpreted")
+def test_a_merge_of_segments_that_are_no_longer_needed_is_thrown_away(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query, may_go_on = Waits(spark, TUMBLING, tmp_path), threading.Event()
+    merge = PaneOperator.merge
+
+    def held_back(
+        self: PaneOperator, rows: DataFrame, *bound: object, **more: object
+    ) -> DataFrame:
+        if threading.current_thread().name == "tidegate-merge":
+            assert may_go_on.wait(60)
+        return merge(self, rows, *bound, **more)
+
+    monkeypatch.setattr(PaneOperator, "merge", held_back)
+    query.batch(0), query.batch(1)
+    query.batch(40)  # all windows of the first batches close
+    may_go_on.set()
+    query.merges.wait()
+    query.batch(41)
+    names = {segment.name for segment in query.segments}
+    assert not any("beside" in name for name in names)
+    on_disk = {path.name for path in (tmp_path / "tidegate" / "segments").iterdir()}
+    assert not any("beside" in name for name in on_disk)
+
+
+@pytest.mark.usefixtures("beside", "interpreted")
+def test_the_end_of_a_query_gives_up_its_merge(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query, cancelled = Waits(spark, TUMBLING, tmp_path), []
+    cancel = type(spark.sparkContext).cancelJobGroup
+    begun = threading.Event()
+
+    def slow(
+        self: PaneOperator, rows: DataFrame, *bound: object, **more: object
+    ) -> DataFrame:
+        begun.set()
+        assert ended.wait(60)
+        return rows
+
+    def watched(context: object, group: str) -> None:
+        cancelled.append(group)
+        cancel(context, group)
+
+    ended = threading.Event()
+    monkeypatch.setattr(PaneOperator, "merge", slow)
+    monkeypatch.setattr(type(spark.sparkContext), "cancelJobGroup", watched)
+    query.batch(0), query.batch(1)
+    assert begun.wait(60)
+    query.stepper._stepper.stop_merging()
+    ended.set()
+    assert len(cancelled) == 1
