@@ -15,6 +15,8 @@ from tidegate.cases.model import FAR_AHEAD_US
 from tidegate.cases.stepper import CaseStepper
 from tidegate.engine import merging
 from tidegate.engine.windows.panes.operator import PaneOperator
+from tidegate.engine.windows.sessions.operator import SessionOperator
+from tidegate.plan.time_columns import GREATEST_TIME_US
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,6 +27,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 BATCHES = 14
 END = "window_end() AS e FROM t GROUP BY"
 TUMBLING = f"SELECT k, count(*) AS n, {END} tumblingwindow('ss', 20), k"
+LONG_SESSIONS = f"SELECT k, count(*) AS n, {END} sessionwindow('ss', 20), k"
 KINDS = {
     "tumbling": TUMBLING,
     "hopping": f"SELECT k, sum(v) AS n, {END} hoppingwindow('ss', 20, 5), k",
@@ -135,9 +138,7 @@ def test_a_merge_of_segments_that_are_no_longer_needed_is_thrown_away(
     query, may_go_on = Waits(spark, TUMBLING, tmp_path), threading.Event()
     merge = PaneOperator.merge
 
-    def held_back(
-        self: PaneOperator, rows: DataFrame, *bound: object, **more: object
-    ) -> DataFrame:
+    def held_back(self: PaneOperator, rows: DataFrame, *bound: object, **more: object) -> DataFrame:
         if threading.current_thread().name == "tidegate-merge":
             assert may_go_on.wait(60)
         return merge(self, rows, *bound, **more)
@@ -162,9 +163,7 @@ def test_the_end_of_a_query_gives_up_its_merge(
     cancel = type(spark.sparkContext).cancelJobGroup
     begun = threading.Event()
 
-    def slow(
-        self: PaneOperator, rows: DataFrame, *bound: object, **more: object
-    ) -> DataFrame:
+    def slow(self: PaneOperator, rows: DataFrame, *bound: object, **more: object) -> DataFrame:
         begun.set()
         assert ended.wait(60)
         return rows
@@ -181,3 +180,34 @@ def test_the_end_of_a_query_gives_up_its_merge(
     query.stepper._stepper.stop_merging()
     ended.set()
     assert len(cancelled) == 1
+
+
+@pytest.mark.usefixtures("beside", "interpreted")
+def test_a_merge_of_sessions_that_a_close_has_rewritten_is_done_again_with_all_spans_apart(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calm = Waits(spark, LONG_SESSIONS, tmp_path / "calm")
+    with monkeypatch.context() as patch:
+        patch.setattr(merging, "MERGE_FACTOR", 1_000)
+        expected = [calm.batch(number) for number in range(7)] + [calm.drained()]
+    query, may_go_on = Waits(spark, LONG_SESSIONS, tmp_path / "merged"), threading.Event()
+    merge, apart = SessionOperator.merge, []
+
+    def held_back(
+        self: SessionOperator, rows: DataFrame, *bound: object, **more: object
+    ) -> DataFrame:
+        apart.append(more["apart_us"])
+        assert may_go_on.wait(60)
+        return merge(self, rows, *bound, **more)
+
+    monkeypatch.setattr(SessionOperator, "merge", held_back)
+    found = [query.batch(number) for number in range(5)]
+    may_go_on.set()
+    query.merges.wait()
+    found.append(query.batch(5))
+    assert not any(segment.level for segment in query.segments)
+    query.merges.wait()
+    found.append(query.batch(6))
+    assert any(segment.level for segment in query.segments)
+    assert apart[1] == GREATEST_TIME_US
+    assert [*found, query.drained()] == expected

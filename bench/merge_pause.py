@@ -1,0 +1,92 @@
+"""The longest batch among its neighbours, where segments of many rows are merged."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tidegate as tg
+from bench.report import Figure, Report, Table
+from bench.rounds import Harness, progress
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import SparkSession
+
+    from tidegate.metrics.report import BatchReport
+
+BATCHES, LEFT_OUT = 24, 3
+ROWS = 500_000
+# A batch brings rows of so many seconds of event time.
+SECONDS = 10
+STARTS = 1_767_225_600
+SCHEMA = "ts TIMESTAMP, page INT, amount DOUBLE"
+SQL = """
+    SELECT page, sum(amount) AS total, window_end() AS e
+    FROM clicks GROUP BY slidingwindow('mi', 30, 0), page
+"""
+
+
+def merge_pause(harness: Harness) -> Report:
+    """Compare the longest batch with the median one: sliding windows with a long lookback."""
+    rows = harness.rows_or(ROWS)
+    reports = _reports(harness, rows)[LEFT_OUT:]
+    durations = [report.duration_ms for report in reports]
+    merges = sum(report.merges for report in reports)
+    failures = [] if merges else ["no segments were merged"]
+    median = statistics.median(durations)
+    table = Table(
+        title=f"merge_pause: {rows:,} rows a batch, {len(reports)} batches, {merges} merges",
+        header=["median ms a batch", "least", "most"],
+        rows=[[f"{median:.0f}", str(min(durations)), str(max(durations))]],
+        notes=failures or ["segments were merged meanwhile"],
+    )
+    figure = Figure(name="worst_vs_median", value=max(durations) / median, target="<= 2.0")
+    return Report(tables=[table], figures=[figure], failures=failures)
+
+
+def _reports(harness: Harness, rows: int) -> Sequence[BatchReport]:
+    folder = Path(tempfile.mkdtemp(prefix="merges-", dir=harness.scratch))
+    try:
+        _write_batches(harness.spark, rows, folder)
+        clicks = (
+            harness.spark.readStream.schema(SCHEMA)
+            .option("maxFilesPerTrigger", 1)
+            .parquet(str(folder / "in"))
+        )
+        reports: list[BatchReport] = []
+        settings = {"event_time_field": "ts", "watermark_lag": "2s"}
+        query = tg.sql(SQL, settings=settings, streams={"clicks": clicks})
+        run = query.start(
+            sink=str(folder / "out"),
+            checkpoint=str(folder / "checkpoint"),
+            once=True,
+            on_batch=reports.append,
+        )
+        run.await_termination()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    progress(f"merge_pause: {[report.duration_ms for report in reports]} ms")
+    return reports
+
+
+def _write_batches(spark: SparkSession, rows: int, folder: Path) -> None:
+    (folder / "in").mkdir()
+    for number in range(BATCHES):
+        second = f"{STARTS + number * SECONDS}000L"
+        parts = folder / "parts"
+        batch = spark.range(number * rows, (number + 1) * rows, 1, 1).selectExpr(
+            f"timestamp_millis({second} + pmod(hash(id), {SECONDS}000)) AS ts",
+            "CAST(pmod(xxhash64(id), 10000) AS INT) AS page",
+            "CAST(pmod(id, 100) AS DOUBLE) AS amount",
+        )
+        # Small row groups, so that both cores can read the one file of a batch.
+        batch.write.mode("overwrite").option("parquet.block.size", 1 << 20).parquet(str(parts))
+        (part,) = parts.glob("part-*.parquet")
+        moved = part.rename(folder / "in" / f"{number:03}.parquet")
+        os.utime(moved, (STARTS + number,) * 2)
