@@ -97,6 +97,7 @@ def test_the_stream_is_read_once_and_each_has_its_own_answers(
     assert not (tmp_path / "second" / "offsets").exists()
 
 
+@pytest.mark.whole
 def test_when_one_fails_all_run_the_batch_again_and_none_has_it_twice(
     stream: DataFrame, tmp_path: Path
 ) -> None:

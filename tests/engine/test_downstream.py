@@ -82,6 +82,7 @@ def test_what_one_query_has_committed_is_not_run_again_when_another_one_fails(
     assert (chain.sink.writes, [each.epoch for each in chain.reports]) == (5, [0, 1, 2, 3])
 
 
+@pytest.mark.whole
 def test_a_step_that_is_run_again_keeps_the_closing_that_readers_have_followed(
     interpreted: SparkSession, tmp_path: Path
 ) -> None:
@@ -112,6 +113,7 @@ def test_a_step_that_is_run_again_keeps_the_closing_that_readers_have_followed(
     assert readers[1].sink.epochs == readers[0].sink.epochs
 
 
+@pytest.mark.whole
 def test_queries_read_one_another_by_event_time_and_by_the_clock(
     chain: Chain, great: Reader, tmp_path: Path
 ) -> None:
@@ -152,6 +154,7 @@ def test_a_query_that_is_added_later_reads_from_then_on(chain: Chain, great: Rea
     assert great.sink.epochs[0] == [("a", 12, 2)]
 
 
+@pytest.mark.whole
 def test_checkpoints_of_different_moments_are_refused(
     chain: Chain, great: Reader, tmp_path: Path
 ) -> None:
@@ -209,6 +212,7 @@ def test_a_back_test_computes_the_results_that_are_read_from_tables(
         great.query.batch(small=table)
 
 
+@pytest.mark.whole
 def test_a_query_starts_with_the_one_that_it_reads(
     interpreted: SparkSession, tmp_path: Path
 ) -> None:

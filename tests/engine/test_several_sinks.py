@@ -90,6 +90,7 @@ def test_each_sink_gets_all_results_which_are_computed_once(
     assert [len(values) for values in computed] == [len(CLOSED)]
 
 
+@pytest.mark.whole
 def test_a_failure_between_two_sinks_writes_both_again(query: tg.Query, tmp_path: Path) -> None:
     first, second = Keeper(), Keeper()
     second.failures = 1

@@ -86,7 +86,6 @@ LAWS = {
         on="ON s",
     ),
 }
-QUICK = ("session",)
 
 
 def script(seed: str) -> list[list[Row]]:
@@ -105,10 +104,8 @@ def script(seed: str) -> list[list[Row]]:
     return [[(-25, "a", 1), (-24, "b", 2)], *batches]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [name if name in QUICK else pytest.param(name, marks=pytest.mark.whole) for name in LAWS],
-)
+@pytest.mark.whole
+@pytest.mark.parametrize("name", LAWS)
 def test_a_query_over_results_equals_the_same_query_over_a_table_of_them(
     name: str, interpreted: SparkSession, tmp_path: Path
 ) -> None:
