@@ -12,9 +12,10 @@ from inspection.checkpoints import plan_of, put_segment, put_state
 from monitor.jobs import PretendedJob
 from state.manifests import SECOND
 from tidegate.inspection.checkpoint import Checkpoint
-from tidegate.inspection.next_windows import NextWindow, next_windows
+from tidegate.inspection.next_windows import NextWindow, NextWindows, next_windows
 from tidegate.monitor.follower import Follower, Status
 from tidegate.monitor.history import MOST_POINTS, History
+from tidegate.monitor.timeline import Timeline
 from tidegate.state.manifest import Manifest, Tables
 from tidegate.state.reader import StateReader
 
@@ -119,6 +120,34 @@ def test_windows_that_closed_before_somebody_looked_are_known_from_kept_manifest
     assert [(w.window.start_us, w.closed_in) for w in follower.windows()] == [
         (0, 1),
         (40 * SECOND, None),
+    ]
+
+
+def test_what_has_closed_since_the_state_was_read_is_not_shown_as_open(job: PretendedJob) -> None:
+    job.step(100 * SECOND, clicks(1, 11))
+    follower = follow(job)
+    follower.read()
+    job.step(101 * SECOND, clicks(18))
+    follower.poll()
+    assert [w.window.start_us for w in follower.windows()] == [10 * SECOND]
+
+
+#   seen        [1 ----- 6)       [20 ---- 25)
+#   then        [1 -------- 9)                      closed up to 7: the first one has grown
+#   then                          [20 ---- 25)      closed up to 12
+def test_a_session_that_has_grown_has_not_closed() -> None:
+    def seen(*windows: tuple[int, int]) -> NextWindows:
+        found = [NextWindow(start_us=start, end_us=end, rows=1) for start, end in windows]
+        return NextWindows(windows=found)
+
+    timeline = Timeline()
+    timeline.see(seen((1, 6), (20, 25)), 0, growing=True)
+    timeline.see(seen((1, 9), (20, 25)), 7, growing=True)
+    assert [w.is_closed for w in timeline.windows(7, [])] == [False, False]
+    timeline.see(seen((20, 25)), 12, growing=True)
+    assert [(w.window.end_us, w.is_closed) for w in timeline.windows(12, [])] == [
+        (9, True),
+        (25, False),
     ]
 
 

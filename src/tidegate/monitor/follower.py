@@ -18,6 +18,7 @@ from tidegate.inspection.next_windows import NextWindows, next_windows
 from tidegate.monitor.history import History, Point
 from tidegate.monitor.samples import SampledRow, Samples
 from tidegate.monitor.timeline import SeenWindow, Timeline
+from tidegate.plan.windows import Session
 from tidegate.processes import is_running
 from tidegate.state.manifest import Manifest, Writer
 from tidegate.state.plan_file import PlanFile
@@ -30,7 +31,7 @@ MOST_WINDOWS = 100
 # Up to so many rows the states between two looks are read, too.
 SMALL_STATE = 20_000
 
-# Reading the state takes this share of the time at most.
+# Reading the state keeps a core busy for this share of the time at most.
 READING_SHARE = 0.1
 
 
@@ -121,8 +122,8 @@ class Follower:
     def windows(self) -> list[SeenWindow]:
         """Return the windows that were seen: closed ones, then open ones."""
         with self._lock:
-            self._timeline.date(self._history.points)
-            return self._timeline.windows
+            bound_us = None if self.manifest is None else self.manifest.bound_us
+            return self._timeline.windows(bound_us, self._history.points)
 
     def poll(self) -> None:
         """Look for newer manifests."""
@@ -180,7 +181,7 @@ class Follower:
         if manifest is None or plan is None or manifest.epoch == self.state.epoch:
             return False
         # What cannot be read once cannot be read until there is a newer manifest.
-        started = time.monotonic()
+        started, before_s = time.monotonic(), time.thread_time()
         if started < self._next_read:
             return False
         self._look_back(manifest, plan)
@@ -194,9 +195,10 @@ class Follower:
                 return False  # Its files may have been deleted; the newer one is next.
             problem = str(error)
         with self._lock, suppress(TypeError):
-            self._timeline.see(windows, manifest.bound_us)
+            self._timeline.see(windows, manifest.bound_us, growing=_grows(plan))
         self.state = StateOf(epoch=manifest.epoch, windows=windows, shards=shards, problem=problem)
-        self._next_read = time.monotonic() + (time.monotonic() - started) / READING_SHARE
+        now, busy_s = time.monotonic(), time.thread_time() - before_s
+        self._next_read = now + max(now - started, busy_s / READING_SHARE)
         return True
 
     def _look_back(self, manifest: Manifest, plan: PlanFile) -> None:
@@ -214,7 +216,7 @@ class Follower:
                 if rows <= SMALL_STATE or known < 0:
                     windows = self._windows_of(before, plan)
                     with self._lock:
-                        self._timeline.see(windows, before.bound_us)
+                        self._timeline.see(windows, before.bound_us, growing=_grows(plan))
                 known = max(known, 0)
 
     def _windows_of(self, manifest: Manifest, plan: PlanFile) -> NextWindows:
@@ -222,6 +224,11 @@ class Follower:
             return NextWindows(note="not listed: the checkpoint is not on this machine")
         checkpoint = Checkpoint(reader=self.reader, manifest=manifest, plan=plan)
         return next_windows(checkpoint, MOST_WINDOWS)
+
+
+def _grows(plan: PlanFile) -> bool:
+    """Whether the windows of a state have ends that move."""
+    return plan.fingerprint.get("window", "").startswith(Session.kind)
 
 
 def _status_of(writer: Writer) -> Status:

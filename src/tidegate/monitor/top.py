@@ -176,8 +176,8 @@ def _timeline(
 ) -> list[Text]:
     """Windows as bars over event time, each with its end and size; the watermark is a line."""
     watermark_us = manifest.watermark.watermark_us
-    closed = [each for each in windows if each.closed_in is not None]
-    still_open = [each for each in windows if each.closed_in is None]
+    closed = [each for each in windows if each.is_closed]
+    still_open = [each for each in windows if not each.is_closed]
     shown = [*closed[-3:], *still_open[: _MOST_BARS - 3]]
     if not shown:
         return [Text("no open windows", style="dim")]
@@ -203,11 +203,11 @@ def _timeline(
         bar = " " * left + block * max(1, right - left)
         text = Text(bar[:room].ljust(room))
         ended = watermark_us is not None and window.end_us <= watermark_us
-        style = "dim" if each.closed_in is not None else "yellow" if ended else "cyan"
+        style = "dim" if each.is_closed else "yellow" if ended else "cyan"
         text.stylize(style)
         if at is not None:
             text = Text.assemble(text[:at], (line, "bold blue"), text[at + 1 :])
-        state = "closed" if each.closed_in is not None else "ended" if ended else "open"
+        state = "closed" if each.is_closed else "ended" if ended else "open"
         size = "" if window.groups is None else f"{short(window.groups)} groups"
         ends = clock_time(window.end_us, watermark_us)
         lines.append(Text.assemble(text, f" {ends[-19:]:>9} {state:<6} {size}"))

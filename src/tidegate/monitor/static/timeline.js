@@ -10,8 +10,8 @@ const laneHeight = (lanes) => lanes <= 3 ? 34 : lanes <= 8 ? 24 : 18;
 
 /** The windows to draw and the range of event time that shows them. */
 function view(windows, watermark) {
-  const open = windows.filter((each) => each.closed_us === null && each.closed_in === null);
-  const closed = windows.filter((each) => each.closed_in !== null);
+  const open = windows.filter((each) => !each.closed);
+  const closed = windows.filter((each) => each.closed);
   const shown = [...closed.slice(-24), ...open.slice(0, 40)];
   if (shown.length === 0) return null;
   const lengths = shown.map((each) => each.end_us - each.start_us).sort((a, b) => a - b);
@@ -95,7 +95,7 @@ export class Timeline {
 
   bar(window, y, height, x) {
     const { watermark_us: watermark } = this.facts;
-    const state = window.closed_in !== null ? "closed" : watermark !== null && window.end_us <= watermark ? "ended" : "open";
+    const state = window.closed ? "closed" : watermark !== null && window.end_us <= watermark ? "ended" : "open";
     const left = x(window.start_us), wide = Math.max(2, x(window.end_us) - left - 1);
     const size = window.groups ?? window.rows;
     const title = `${time(window.start_us)} to ${time(window.end_us, window.start_us)}, ${{ open: "open", ended: "past its end, waits for late rows", closed: "closed" }[state]}` +
@@ -109,7 +109,7 @@ export class Timeline {
 
   describe(found, drawn) {
     const { watermark_us: watermark, bound_us: bound } = this.facts;
-    const open = found.timeline.filter((each) => each.closed_in === null);
+    const open = found.timeline.filter((each) => !each.closed);
     const next = open[0];
     const said = [found.total === null ? null : `${many(found.total, "window")} open`,
       watermark === null ? "no watermark yet" : `watermark ${second(watermark)}`,

@@ -148,7 +148,7 @@ export class Transform {
 const RECORD = ["kind", "reason", "error_detail", "original_event", "late_by_ms", "event_time", "window", "group_key", "shard"];
 
 function openWindows(facts) {
-  const open = facts.windows.timeline.filter((each) => each.closed_in === null);
+  const open = facts.windows.timeline.filter((each) => !each.closed);
   const rows = open.map((each) => [time(each.start_us, facts.watermark_us ?? each.start_us), time(each.end_us, facts.watermark_us ?? each.end_us), count(each.groups), each.rows]);
   return [table("Open windows, next to close first", ["start (UTC)", "end (UTC)", "groups", "state rows"], rows, facts.windows.epoch < 0 ? "The windows have not been read yet." : facts.windows.note ?? "No window is open."),
     facts.windows.note && rows.length > 0 ? h("p", { class: "note" }, `Shown are ${facts.windows.note}.`) : ""];
