@@ -308,3 +308,21 @@ def test_a_store_that_is_away_is_told_once_and_tried_again(
         "s3a://bucket/checkpoint cannot be read, and is tried again: "
         "s3a://bucket/checkpoint is away"
     ]
+
+
+def test_a_run_whose_monitor_finds_its_port_taken_does_not_begin(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    pipeline = tmp_path / "pipeline.toml"
+    pipeline.write_text(
+        '[pipeline]\ncheckpoint = "checkpoint"\n'
+        '[sources.r]\nformat = "json"\npath = "in"\nschema = "ts TIMESTAMP"\n'
+        "[transforms.per_second]\n"
+        "sql = \"SELECT count(*) AS n FROM r GROUP BY tumblingwindow('ss', 1) ON ts\"\n"
+        '[sinks.out]\nfrom = "per_second"\nformat = "parquet"\npath = "out"\n'
+    )
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        result = CliRunner().invoke(main, ["run", str(pipeline), "--monitor-port", port])
+    assert result.exit_code != 0
+    assert f"the monitor cannot be served on 127.0.0.1:{port}: Address already in" in result.stderr
+    assert not (tmp_path / "checkpoint").exists()
