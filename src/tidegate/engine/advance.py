@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tidegate.engine.rows.duplicates import sort_out
@@ -21,7 +22,7 @@ def ingest(
     arrival: Arrival, state: Manifest, job: Job, io: StateIO
 ) -> tuple[Tables, Ingested, SeenShards]:
     """Take in prepared rows; return the state with them, what was done, and the shards."""
-    found = sort_out(arrival, _seen_before(SeenShards(), state, job), job, io)
+    found = sort_out(arrival, partial(_seen_before, SeenShards(), state, job), job, io)
     ingested, shards = _within_quotas(found.arrival, state, job, io)
     return found.taken_in(ingested), ingested, shards
 

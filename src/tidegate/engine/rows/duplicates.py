@@ -19,7 +19,7 @@ Keys are kept as they are, no hash of them: two keys are the same if Spark says 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -108,14 +108,20 @@ class Duplicates:
     schema: StructType
     lateness: RecordLateness | None = None
 
-    def sort(self, arrival: Arrival, seen: SeenBefore, io: StateIO) -> Sorted:
-        """Find the duplicates of a batch, and write the keys that are new."""
+    def sort(self, arrival: Arrival, seen: Callable[[], SeenBefore], io: StateIO) -> Sorted:
+        """Find the duplicates of a batch, and write the keys that are new.
+
+        Args:
+            arrival: the batch.
+            seen: returns the greatest event times before it.
+            io: the state.
+        """
         start = arrival.start
         known = self.remembered(arrival.tables.duplicates, start.bound_us)
         numbered = _numbered(arrival.rows)
         _set_tasks(known, io)
         keys = self._known(known, start.bound_us, io) if known else None
-        forgotten = self.lateness and Forgotten(self.lateness, self.horizon_us, arrival, seen)
+        forgotten = self.lateness and Forgotten(self.lateness, self.horizon_us, arrival, seen())
         watched = forgotten.watched(numbered) if forgotten else numbered
         written = [_write("keys", self.sorted_keys(watched, keys, start), start, io)]
         if written[0].beyond:
@@ -219,7 +225,7 @@ class Duplicates:
         )
 
 
-def sort_out(arrival: Arrival, seen: SeenBefore, job: Job, io: StateIO) -> Sorted:
+def sort_out(arrival: Arrival, seen: Callable[[], SeenBefore], job: Job, io: StateIO) -> Sorted:
     """Return a batch with its duplicates marked; as it is without ``dedup_key``."""
     if job.duplicates is None:
         return Sorted(arrival=arrival)
