@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections import Counter
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import tidegate
 from systems.flows import SQL, Flow, clicks, crashing
 from tidegate import ConfigError, DeltaSink, ExecutionError
+from tidegate.cli import main
 from tidegate.connectors.sources import open_stream
 from tidegate.plan.pipeline import SourceConfig
 from tidegate.plan.settings import ErrorPolicy
@@ -104,3 +109,48 @@ def test_a_delta_table_is_a_source(spark, tmp_path):
     run.stop(drain=True)
     found = Counter((row["user"], row["n"], row["s"].minute) for row in sink.rows())
     assert found == EXPECTED
+
+
+REPLAYED = """\
+[pipeline]
+checkpoint = "checkpoint"
+
+[sources.clicks]
+format = "json"
+path = "in"
+schema = "ts TIMESTAMP, user STRING"
+max_files_per_trigger = 1
+
+[transforms.counts]
+sql = "SELECT user, count(*) AS n FROM clicks GROUP BY tumblingwindow('ss', 10), user"
+event_time_field = "ts"
+side_output.late.sink = "late"
+
+[sinks.out]
+from = "counts"
+format = "json"
+path = "out"
+
+[sinks.late]
+format = "delta"
+path = "late"
+"""
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_records_of_a_table_are_run_again(tmp_path):
+    (tmp_path / "in").mkdir()
+    for number, time in enumerate(("10:00:01", "10:01:00", "10:00:02.000003")):
+        file = tmp_path / "in" / f"{number}.json"
+        file.write_text(json.dumps({"ts": f"2026-01-01T{time}Z", "user": "ann"}))
+        os.utime(file, (1_000_000_000 + number,) * 2)
+    pipeline = tmp_path / "pipeline.toml"
+    pipeline.write_text(REPLAYED)
+    assert CliRunner().invoke(main, ["run", str(pipeline), "--once"]).exit_code == 0
+    for number, records in enumerate(("late", str(tmp_path / "late"))):
+        into = str(tmp_path / f"corrections-{number}")
+        words = ["replay", str(pipeline), records, "--into", into, "--format", "json"]
+        ended = CliRunner().invoke(main, words)
+        assert ended.output == f"late: 1 rows run again\n1 corrections in {into}\n"
+        (file,) = Path(into).glob("*.json")
+        assert json.loads(file.read_text())["n"] == 1
