@@ -35,13 +35,6 @@ MUTANTS = (
         tests=cases("tumbling"),
     ),
     Mutant(
-        name="rows that a shuffle brought to their marks stay as they came",
-        file="engine/rows/rejoin.py",
-        old=".sortWithinPartitions(_BY)",
-        new="",
-        tests=("tests/engine/test_rejoin.py",),
-    ),
-    Mutant(
         name="a hopping window is due before its end",
         file="engine/windows/panes/operator.py",
         old="upto_us = min(last_us, closing.bound_us)",

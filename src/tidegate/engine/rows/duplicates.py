@@ -27,6 +27,8 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from tidegate.engine.rows.forgotten import KNOWN, Forgotten, one_by_one
 from tidegate.engine.rows.prepare import BatchStart, Fate, fate_case, judge
+from tidegate.engine.rows.rejoin import Marks, rejoined
+from tidegate.engine.tasks import files_for
 from tidegate.errors import ExecutionError
 from tidegate.plan.columns import BEYOND, DEDUP_KEY, DUPLICATE, FATE, KEY_PLACE, SINCE, TIME
 from tidegate.plan.time_columns import LEAST_TIME_US
@@ -146,7 +148,8 @@ class Duplicates:
         numbered = _numbered(rows)
         judged = one_by_one(self._eligible(numbered, start), self.horizon_us)
         found = judged.where(f"{KEY_PLACE} IS NOT NULL")
-        return _marked(numbered, found), replace(start, has_duplicates=True)
+        marked = _marked(numbered, found)
+        return marked, replace(start, has_duplicates=True)
 
     def remembered(self, segments: Sequence[Segment], bound_us: int | None) -> tuple[Segment, ...]:
         """Return the segments with keys that are not forgotten."""
@@ -163,7 +166,7 @@ class Duplicates:
         self, segments: Sequence[Segment], epoch: int, bound_us: int | None, io: StateIO
     ) -> Segment | None:
         """Write the keys of segments as one, without those that are forgotten."""
-        keys = self._known(segments, bound_us, io).coalesce(1)
+        keys = self._known(segments, bound_us, io).coalesce(files_for(segments))
         return io.write_counted(epoch, "merged-keys", keys, (f"min({TIME})", f"max({TIME})"))
 
     def _least(self, bound_us: int | None) -> int:
@@ -307,14 +310,13 @@ def _numbered(rows: DataFrame) -> DataFrame:
 
 
 def _marked(numbered: DataFrame, found: DataFrame) -> DataFrame:
-    """The rows of a batch with ``_dup``, in their order, which a broadcast join keeps."""
-    others = ", ".join(f"rows.{name}" for name in numbered.columns if name != KEY_PLACE)
-    same = (f"rows.{name} = found.{name}" for name in (KEY_PLACE, DEDUP_KEY))
-    return over_all(
-        {"rows": numbered, "found": found.select(DEDUP_KEY, KEY_PLACE)},
-        f"SELECT /*+ BROADCAST(found) */ {others}, found.{KEY_PLACE} IS NOT NULL AS {DUPLICATE} "
-        f"FROM {{rows}} AS rows LEFT JOIN {{found}} AS found ON {' AND '.join(same)}",
-    )
+    """The rows of a batch with ``_dup``, in their order."""
+    # Keys can be large: with its place, the hash of a key tells as much of a row.
+    frame = found.selectExpr(KEY_PLACE, f"xxhash64({DEDUP_KEY}) AS _key_hash")
+    same = f"rows.{KEY_PLACE} = marks.{KEY_PLACE} AND xxhash64(rows.{DEDUP_KEY}) = marks._key_hash"
+    others = [f"rows.{name}" for name in numbered.columns if name != KEY_PLACE]
+    told = f"marks.{KEY_PLACE} IS NOT NULL AS {DUPLICATE}"
+    return rejoined(numbered, Marks(frame=frame, same=same), [*others, told])
 
 
 def _set_tasks(known: Sequence[Segment], io: StateIO) -> None:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.types import LongType, StructField, StructType
 
 from tidegate.engine.rows.prepare import UNTIMED, BatchStart, Fate, fate_case, judged_sql
-from tidegate.engine.rows.rejoin import Marks, memory, rejoined
+from tidegate.engine.rows.rejoin import Marks, rejoined
 from tidegate.plan.columns import BEHIND, FATE, OWN_TIME, PLACE, SHARD, TIME
 from tidegate.plan.time_columns import LEAST_TIME_US
 from tidegate.spark.observe import observed
@@ -260,8 +260,7 @@ def _marked(rows: DataFrame, behind: Segment, io: StateIO) -> DataFrame:
     marks = Marks(
         frame=io.store.read_segments([behind], _PLACES),
         same=f"rows.{PLACE} = marks.{PLACE}",
-        size=memory(behind.rows),
     )
     numbered = rows.selectExpr("*", f"{ROW_NUMBER} AS {PLACE}")
     columns = (*(f"rows.{name}" for name in rows.columns), f"marks.{BEHIND}")
-    return rejoined(numbered, PLACE, marks, columns)
+    return rejoined(numbered, marks, columns)

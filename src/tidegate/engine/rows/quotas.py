@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StructField, StructType
 
 from tidegate.engine.rows.prepare import Fate
-from tidegate.engine.rows.rejoin import Marks, memory, rejoined, table_size
+from tidegate.engine.rows.rejoin import Marks, rejoined
 from tidegate.metrics.report import Counts
 from tidegate.plan.columns import END, EVICTED
 from tidegate.spark.observe import observed
@@ -132,8 +132,7 @@ class Quotas:
             rows=found["groups"],
             files=files,
         )
-        size = memory(found["evicted"])
-        marked = _marked(numbered, self._read([segment], io), size)
+        marked = _marked(numbered, self._read([segment], io))
         return Admission(
             arrival=replace(arrival, rows=marked, start=replace(arrival.start, has_evictions=True)),
             evicts=True,
@@ -148,7 +147,7 @@ class Quotas:
         """
         numbered = arrival.rows.selectExpr("*", f"{ROW_NUMBER} AS {PLACE}")
         evictions = self.windows.evictions(numbered, arrival, None)
-        marked = _marked(numbered, evictions, table_size(arrival.rows))
+        marked = _marked(numbered, evictions)
         hidden = _hidden(evictions, self.windows.keys) if self.windows.overlap else None
         return marked, replace(arrival.start, has_evictions=True), hidden
 
@@ -189,7 +188,7 @@ def _hidden(evictions: DataFrame, keys: Sequence[str]) -> DataFrame:
     return evictions.where(_HIDES).select(END, *keys).distinct()
 
 
-def _marked(numbered: DataFrame, evictions: DataFrame, size: int) -> DataFrame:
+def _marked(numbered: DataFrame, evictions: DataFrame) -> DataFrame:
     """The rows of a batch with ``_evicted``: the fate of those that are in no window."""
     # By the first of its windows, if several have no room for a row.
     wholly = over(
@@ -197,6 +196,6 @@ def _marked(numbered: DataFrame, evictions: DataFrame, size: int) -> DataFrame:
         f"SELECT {PLACE}, min_by({EVICTED}, coalesce({END}, 0L)) AS {EVICTED} FROM {{frame}} "
         f"WHERE NOT {PARTIAL} GROUP BY {PLACE}",
     )
-    marks = Marks(frame=wholly, same=f"rows.{PLACE} = marks.{PLACE}", size=size)
+    marks = Marks(frame=wholly, same=f"rows.{PLACE} = marks.{PLACE}")
     others = [f"rows.{name}" for name in numbered.columns if name != PLACE]
-    return rejoined(numbered, PLACE, marks, [*others, f"marks.{EVICTED} AS {EVICTED}"])
+    return rejoined(numbered, marks, [*others, f"marks.{EVICTED} AS {EVICTED}"])

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 
 from tidegate.engine.rows.prepare import Fate, fate_case, judged_sql
-from tidegate.engine.rows.rejoin import Marks, memory, rejoined
+from tidegate.engine.rows.rejoin import Marks, rejoined
 from tidegate.engine.windows.sessions.spans import ENDS, NUMBER, OPENS, SessionShape, buckets
 from tidegate.plan.columns import AFTER, BEHIND, FATE, IS_LATE, PLACE, SEQUENCE, TIME
 from tidegate.spark.statements import ROW_NUMBER, by_reference, over, over_all
@@ -121,9 +121,8 @@ class Followed:
             f"coalesce(array_contains({LATE_PLACES}, rows.{PLACE}), false) AS {IS_LATE}",
         ]
         numbered = rows.selectExpr("*", f"{ROW_NUMBER} AS {PLACE}")
-        # Their keys may be large.
-        marks = Marks(frame=found, same=self._same("rows"), size=memory(0, verdicts.bytes))
-        return rejoined(numbered, PLACE, marks, [*others, *told])
+        marks = Marks(frame=found, same=self._same("rows"))
+        return rejoined(numbered, marks, [*others, *told])
 
     def keys_behind(self, spans: DataFrame, bound_us: int | None) -> DataFrame:
         """Return the keys of spans that came behind, with a prefix: sessions may have parted."""
