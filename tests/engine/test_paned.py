@@ -9,7 +9,9 @@ from unittest.mock import Mock
 import pytest
 
 import tidegate
-from tidegate.cases.stepper import CaseStepper
+from sql_metrics import READ, SqlMetrics
+from tidegate.cases.stepper import CaseStepper, Outcome
+from tidegate.engine.merging import MERGE_FACTOR
 from tidegate.engine.windows.panes import operator as paned
 from tidegate.engine.windows.panes.grid import shared_ranges
 from tidegate.engine.windows.state_rows import Partials
@@ -95,3 +97,32 @@ def answers(spark: SparkSession, checkpoint: Path) -> list[dict[tuple, tuple]]:
             }
         )
     return batches
+
+
+@pytest.mark.parametrize("window", ["hoppingwindow('ss', 60, 10)", "tumblingwindow('ss', 10)"])
+def test_a_close_beside_many_open_windows_reads_the_pages_of_those_that_are_due(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, window: str
+) -> None:
+    monkeypatch.setattr(paned, "FEW_PARTIALS", 0)
+    query = tidegate.sql(
+        f"SELECT k, count(*) AS n, window_end() AS e FROM r GROUP BY {window}, k",
+        streams={"r": "ts TIMESTAMP, k STRING"},
+        settings={"event_time_field": "ts", "watermark_lag": "600s"},
+        spark=spark,
+    )
+    stepper = CaseStepper(query, checkpoint=str(tmp_path), partitions=2)
+    at = f"timestamp_millis({int(START.timestamp())}000L + "
+
+    def batch(rows: str) -> Outcome:
+        return stepper.batch(spark.sql(rows), CLOCK_US)
+
+    # Ten minutes of groups of one row, in no order; small batches until they are merged.
+    rows = f"{at} 10L * id) AS ts, CAST(id AS STRING) AS k FROM range(60000)"
+    batch(f"SELECT {rows} ORDER BY hash(id)")
+    for number in range(1, MERGE_FACTOR):
+        batch(f"SELECT {at} 600000L + {number}) AS ts, 'other' AS k")
+    with SqlMetrics(spark) as seen:
+        closed = batch(f"SELECT {at} 610500L) AS ts, 'another' AS k")
+    assert len(closed.rows) == 1_000
+    # A page has 20,000 rows, and there are at most two files.
+    assert max(seen.of(READ)) <= 2 * 20_000 + 10

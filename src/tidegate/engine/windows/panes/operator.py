@@ -161,6 +161,10 @@ class PaneOperator:
             if hidden is not None:
                 frames["hidden"] = hidden
                 windows = self.quotas.without(windows, "{hidden}")
+            if not are_few(due, few):
+                # Literals, which let Parquet skip what they exclude; see ``by_reference``.
+                reach = f"{PANE} > {after_us - self.grid.size_us}L AND {PANE} < {upto_us}L"
+                frames["state"] = state.where(reach)
             return over_all(frames, self.shape.groups(self.quotas.within(windows), self.grid))
         ranges = shared_ranges((segment.first_us, segment.last_us) for segment in due)
         shared = [p for p in panes if any(first <= p <= last for first, last in ranges)]
@@ -262,7 +266,8 @@ class PaneOperator:
 
     @property
     def file_order(self) -> tuple[str, ...]:
-        return ()
+        # A close reads the pages of the panes that are due, not all that are open.
+        return (PANE,)
 
     def end_of_all(self, tables: Tables) -> int | None:
         ends = (self.grid.last_end(segment.last_us) for segment in tables.windows)
