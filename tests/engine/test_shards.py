@@ -14,7 +14,8 @@ from tidegate.api.unions import united
 from tidegate.cases.stepper import CaseStepper
 from tidegate.cli import main
 from tidegate.connectors.sinks import MemorySink
-from tidegate.engine.rows.shards import read_sketch
+from tidegate.engine.rows.shards import _by_job
+from tidegate.engine.rows.sketches import read_sketch
 from tidegate.errors import ConfigError, QueryError, StateError
 from tidegate.plan.columns import SOURCE
 from tidegate.state.reader import StateReader
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
+
+    from tidegate.state.watermark import SeenShards
 
 START = datetime(2026, 1, 1, 10, tzinfo=UTC)
 CLOCK_US = 4_000_000_000_000_000
@@ -72,6 +75,33 @@ def test_only_a_batch_with_a_new_shard_reads_its_rows_twice(
     assert shards == {shard: micros(second) for second, shard in many}
     # The first batch has written all of them, the second one ten.
     assert [segment.rows for segment in state.tables.shards] == [300, 10]
+
+
+def test_the_first_rows_of_each_partition_name_new_shards_else_all_rows_do(
+    interpreted: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+
+    def named(rows: DataFrame, time: str) -> SeenShards:
+        read.append(rows.count())
+        return _by_job(rows, time)
+
+    monkeypatch.setattr("tidegate.engine.rows.shards._by_job", named)
+    monkeypatch.setattr("tidegate.engine.rows.shards.LEAST_ROWS", 2)
+    stepper = stepper_of(interpreted, tmp_path)
+    many = [(float(second), "ab"[second % 2]) for second in range(100)]
+    # A window without keys has rows of both shards, so from then on the rows are watched.
+    stepper.batch(frame(interpreted, *many), CLOCK_US)
+    stepper.batch(frame(interpreted, *many, (100, None)).coalesce(2), CLOCK_US)
+    stepper.batch(frame(interpreted, (101, "c"), *many).coalesce(1), CLOCK_US)
+    assert read == [100, 10, 101, 5]
+    shards = StateReader(tmp_path).manifest().watermark.shards.values()
+    assert {each.name: each.event_time_us for each in shards} == {
+        "a": micros(98),
+        "b": micros(99),
+        None: micros(100),
+        "c": micros(101),
+    }
 
 
 def test_times_beyond_the_integers_of_a_double_are_exact(

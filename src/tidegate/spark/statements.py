@@ -96,6 +96,23 @@ def _of_ddl(spark: SparkSession, ddl: str) -> Any:  # noqa: ANN401 - a JVM objec
             sessions.clearActiveSession()
 
 
+def first_of_each(frame: DataFrame, rows: int) -> DataFrame:
+    """Return the first rows of each partition of a frame; the others are not read.
+
+    In SQL text there is only a LIMIT of all partitions together, which takes those of some.
+
+    Args:
+        frame: any frame.
+        rows: how many of each partition, at most.
+    """
+    spark = frame.sparkSession
+    jvm: Any = spark._jvm
+    # The plan of a LIMIT: below that of all partitions there is one of each.
+    of_each = frame.limit(rows)._jdf.logicalPlan().child()
+    dataset = jvm.org.apache.spark.sql.classic.Dataset
+    return DataFrame(dataset.ofRows(spark._jsparkSession, of_each), spark)
+
+
 def by_reference(value: int, beside: str) -> str:
     """Return a BIGINT constant as Spark SQL that is not part of the generated code.
 

@@ -2,22 +2,23 @@
 
 Rows are not grouped by their shard as well: there would be as many more partials. Where partials
 cannot tell the shards, rows are watched as Spark hands them over, below all that an operator does
-with them. What is observed is a *tuple sketch*, an aggregate of Spark that keeps a value for each
-distinct hash: here the greatest event time for the hash of a shard. It is exact as long as it has
-room for all of them.
+with them. What is observed is a sketch of the greatest event time for the hash of a shard, see
+``sketches.py``.
 
-A sketch has no names, and its values are DOUBLEs. So a batch that has a shard which the state does
-not know reads its rows once more and groups them by shard; so does one that has more shards than
-there is room for, or a greatest time that a DOUBLE rounds (before 1684, after 2255).
+A sketch has no names. So a batch that has a shard which the state does not know reads once more
+the first rows of each partition; if they do not name all new shards, it groups all of its rows by
+shard. It does so too if it has more shards than there is room for, or a greatest time that a
+DOUBLE, as the values of a sketch are, rounds (before 1684, after 2255).
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from math import ceil, log
 from typing import TYPE_CHECKING
 
+from tidegate.engine.rows.sketches import read_sketch, sketch_sql
 from tidegate.plan.columns import (
     GREATEST_SHARD,
     LEAST_SHARD,
@@ -28,7 +29,7 @@ from tidegate.plan.columns import (
 )
 from tidegate.plan.time_columns import GREATEST_TIME_US, LEAST_TIME_US
 from tidegate.spark.observe import observed
-from tidegate.spark.statements import over
+from tidegate.spark.statements import first_of_each, over
 from tidegate.state.watermark import SeenShards
 
 if TYPE_CHECKING:
@@ -42,14 +43,10 @@ if TYPE_CHECKING:
 # A sketch has room for 2**bits shards.
 _BITS = 20
 
+# Names of shards are looked for in at least so many rows of each partition.
+LEAST_ROWS = 1_000
+
 _HASH = f"xxhash64({SHARD})"
-
-# Integers beyond this are no longer all DOUBLEs.
-_EXACT = 1 << 53
-
-# Of a sketch: the most words before its entries when all had room, and an entry.
-_WORDS_OF_ALL = 2
-_ENTRY = struct.Struct("<8sdB")
 
 
 class ShardWatch:
@@ -88,12 +85,17 @@ class ShardWatch:
             self._by_partial = not told.mixed
             times = None if told.mixed else read_sketch(told.sketch)
         else:
-            sketch = _sketch_sql(_HASH, f"CAST({time} AS DOUBLE)", _BITS)
+            sketch = sketch_sql(_HASH, f"CAST({time} AS DOUBLE)", _BITS)
             watched, numbers = observed(arrival.rows, {"sketch": sketch})
             ingested = operator.ingest(replace(arrival, rows=watched), io)
             times = read_sketch(numbers()["sketch"])
-        if times is not None and all(id in known for id in times):
-            return ingested, SeenShards(times=times)
+        if times is not None:
+            new = {id for id in times if id not in known}
+            if not new:
+                return ingested, SeenShards(times=times)
+            names = _by_job(first_of_each(arrival.rows, _enough(len(new))), time).names
+            if new <= names.keys():
+                return ingested, SeenShards(times=times, names=names)
         return ingested, _by_job(arrival.rows, time)
 
 
@@ -105,7 +107,7 @@ def shards_of_partials(timed: str) -> dict[str, str]:
     """
     time = f"IF({timed} AND {LEAST_SHARD} = {GREATEST_SHARD}, {SEEN_TIME}, NULL)"
     return {
-        "shards": _sketch_sql(LEAST_SHARD, f"CAST({time} AS DOUBLE)", _BITS),
+        "shards": sketch_sql(LEAST_SHARD, f"CAST({time} AS DOUBLE)", _BITS),
         "mixed": f"count_if({timed} AND {LEAST_SHARD} <> {GREATEST_SHARD})",
     }
 
@@ -119,8 +121,9 @@ def _valid_time(plan: PhysicalPlan, start: BatchStart) -> str:
     return f"IF({time} >= {LEAST_TIME_US}L AND {time} <= {limit_us}L, {time}, NULL)"
 
 
-def _sketch_sql(hash: str, value: str, bits: int) -> str:
-    return f"tuple_sketch_agg_double({hash}, {value}, {bits}, 'max')"
+def _enough(shards: int) -> int:
+    """So many rows are likely to have all of some shards that are evenly mixed: 99 times of 100."""
+    return max(LEAST_ROWS, ceil(shards * (log(shards) + 5)))
 
 
 def _by_job(rows: DataFrame, time: str) -> SeenShards:
@@ -130,7 +133,7 @@ def _by_job(rows: DataFrame, time: str) -> SeenShards:
     """
     timed = f"SELECT {SHARD}, {time} AS t FROM {{frame}}"
     shards = f"SELECT {SHARD}, max(t) AS t FROM ({timed}) WHERE t IS NOT NULL GROUP BY {SHARD}"
-    id = _sketch_sql(_HASH, "0D", 4)
+    id = sketch_sql(_HASH, "0D", 4)
     named = over(
         rows,
         f"SELECT max(t) AS time, CAST({SHARD} AS STRING) AS name, {id} AS sketch "
@@ -147,24 +150,3 @@ def _only(entries: Mapping[str, int] | None) -> str:
     assert entries is not None, "there is room for one"
     (id,) = entries
     return id
-
-
-def read_sketch(sketch: bytes | None) -> dict[str, int] | None:
-    """Return the values of a tuple sketch of DOUBLEs by the hex of their hash.
-
-    None if they are not exact: some had no room, or one is beyond the integers of a DOUBLE. The
-    format is that of a compact tuple sketch of Apache DataSketches. Its first byte says how many
-    words of 8 bytes precede the entries: one if there is at most one entry, two with their number,
-    three if some had no room. An entry is a hash of 8 bytes, a DOUBLE, and a byte that says "max".
-    """
-    if sketch is None:
-        return {}
-    words = sketch[0]
-    if words > _WORDS_OF_ALL:
-        return None
-    entries = [
-        (hash.hex(), time) for hash, time, _ in _ENTRY.iter_unpack(memoryview(sketch)[8 * words :])
-    ]
-    if any(abs(time) >= _EXACT for _, time in entries):
-        return None
-    return {hash: int(time) for hash, time in entries}

@@ -1,0 +1,49 @@
+"""Sketches: a few numbers that a job observes, each for a key, within bounds.
+
+A *tuple sketch* is an aggregate of Spark that keeps a value for each distinct hash of a key. It is
+exact as long as it has room for all of them, and says when it had not. So a job can hand over, for
+example, the places of some rows without the risk that there are millions.
+"""
+
+from __future__ import annotations
+
+import struct
+
+# Integers beyond this are no longer all DOUBLEs.
+_EXACT = 1 << 53
+
+# Of a sketch: the most words before its entries when all had room, and an entry.
+_WORDS_OF_ALL = 2
+_ENTRY = struct.Struct("<8sdB")
+
+
+def sketch_sql(key: str, value: str, bits: int) -> str:
+    """Return the aggregate (Spark SQL) of a sketch.
+
+    Args:
+        key: what the values are for; rows where it is NULL are not in the sketch.
+        value: a DOUBLE, of which the greatest counts; rows where it is NULL are not in the sketch.
+        bits: it has room for ``2**bits`` keys.
+    """
+    return f"tuple_sketch_agg_double({key}, {value}, {bits}, 'max')"
+
+
+def read_sketch(sketch: bytes | None) -> dict[str, int] | None:
+    """Return the values of a tuple sketch of DOUBLEs by the hex of their hash.
+
+    None if they are not exact: some had no room, or one is beyond the integers of a DOUBLE. The
+    format is that of a compact tuple sketch of Apache DataSketches. Its first byte says how many
+    words of 8 bytes precede the entries: one if there is at most one entry, two with their number,
+    three if some had no room. An entry is a hash of 8 bytes, a DOUBLE, and a byte that says "max".
+    """
+    if sketch is None:
+        return {}
+    words = sketch[0]
+    if words > _WORDS_OF_ALL:
+        return None
+    entries = [
+        (hash.hex(), time) for hash, time, _ in _ENTRY.iter_unpack(memoryview(sketch)[8 * words :])
+    ]
+    if any(abs(time) >= _EXACT for _, time in entries):
+        return None
+    return {hash: int(time) for hash, time in entries}
