@@ -123,13 +123,27 @@ def test_windows_that_closed_before_somebody_looked_are_known_from_kept_manifest
     ]
 
 
+def test_windows_that_nobody_saw_are_known_if_all_that_there_can_be_have_closed(
+    job: PretendedJob,
+) -> None:
+    job.step(100 * SECOND, clicks(8))
+    job.step(101 * SECOND, clicks(9, 15, 25, 38))  # up to 31: three of three have closed
+    job.step(102 * SECOND, clicks(39, 68))  # up to 61: one of three, and nobody knows which
+    follower = follow(job)
+    seen = [(w.window.start_us // SECOND, w.window.rows, w.closed_in) for w in follower.windows()]
+    assert seen == [(0, None, 1), (10, None, 1), (20, None, 1)]
+    follower.read()
+    seen = [(w.window.start_us // SECOND, w.window.rows, w.closed_in) for w in follower.windows()]
+    assert seen[-2:] == [(30, 1, 2), (60, 1, None)]
+
+
 def test_what_has_closed_since_the_state_was_read_is_not_shown_as_open(job: PretendedJob) -> None:
     job.step(100 * SECOND, clicks(1, 11))
     follower = follow(job)
     follower.read()
     job.step(101 * SECOND, clicks(18))
     follower.poll()
-    assert [w.window.start_us for w in follower.windows()] == [10 * SECOND]
+    assert [(w.window.rows, w.is_closed) for w in follower.windows()] == [(1, True), (1, False)]
 
 
 #   seen        [1 ----- 6)       [20 ---- 25)

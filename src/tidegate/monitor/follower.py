@@ -12,13 +12,15 @@ from datetime import datetime
 from enum import Enum
 from typing import Any
 
+from tidegate.engine.windows.panes.grid import PaneGrid, pane_grid
 from tidegate.errors import StateError
 from tidegate.inspection.checkpoint import Checkpoint
+from tidegate.inspection.fingerprint import window_of
 from tidegate.inspection.next_windows import NextWindows, next_windows
 from tidegate.monitor.history import History, Point
 from tidegate.monitor.samples import SampledRow, Samples
 from tidegate.monitor.timeline import SeenWindow, Timeline
-from tidegate.plan.windows import Session
+from tidegate.plan.windows import Cumulate, Hopping, Session, Tumbling
 from tidegate.processes import is_running
 from tidegate.state.manifest import Manifest, Writer
 from tidegate.state.plan_file import PlanFile
@@ -123,7 +125,7 @@ class Follower:
         """Return the windows that were seen: closed ones, then open ones."""
         with self._lock:
             bound_us = None if self.manifest is None else self.manifest.bound_us
-            return self._timeline.windows(bound_us, self._history.points)
+            return self._timeline.windows(bound_us, self._history.points, _grid(self.plan))
 
     def poll(self) -> None:
         """Look for newer manifests."""
@@ -224,6 +226,15 @@ class Follower:
             return NextWindows(note="not listed: the checkpoint is not on this machine")
         checkpoint = Checkpoint(reader=self.reader, manifest=manifest, plan=plan)
         return next_windows(checkpoint, MOST_WINDOWS)
+
+
+def _grid(plan: PlanFile | None) -> PaneGrid | None:
+    """The grid on which the windows of a state lie; None for kinds without one."""
+    with suppress(StateError):
+        window = None if plan is None else window_of(plan.fingerprint)
+        if isinstance(window, Tumbling | Hopping | Cumulate):
+            return pane_grid(window)
+    return None
 
 
 def _grows(plan: PlanFile) -> bool:

@@ -100,11 +100,11 @@ export class Timeline {
     const size = window.groups ?? window.rows;
     const title = `${time(window.start_us)} to ${time(window.end_us, window.start_us)}, ${{ open: "open", ended: "past its end, waits for late rows", closed: "closed" }[state]}` +
       (window.closed_in === null ? "" : ` in epoch ${window.closed_in}`) +
-      (window.groups === null ? "" : `, ${many(window.groups, "group")}`) + `, ${many(window.rows, "row")} of state`;
-    const text = count(size);
+      (window.groups === null ? "" : `, ${many(window.groups, "group")}`) + (window.rows === null ? ", not seen open" : `, ${many(window.rows, "row")} of state`);
+    const text = size === null ? "" : count(size);
     return s("g", { class: `window ${state}` }, s("title", {}, title),
       s("rect", { x: left, y, width: wide, height, rx: 4, class: `bar ${state}` }),
-      wide > 9 * text.length + 6 ? s("text", { x: left + wide / 2, y: y + height / 2 + 4, "text-anchor": "middle", class: "size" }, text) : null);
+      text !== "" && wide > 9 * text.length + 6 ? s("text", { x: left + wide / 2, y: y + height / 2 + 4, "text-anchor": "middle", class: "size" }, text) : null);
   }
 
   describe(found, drawn) {
