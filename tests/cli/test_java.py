@@ -1,4 +1,5 @@
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +8,7 @@ import pytest
 
 from tidegate.errors import ExecutionError
 from tidegate.spark import java
+from tidegate.spark.java import uninterrupted
 
 
 @pytest.fixture
@@ -113,3 +115,36 @@ def test_where_no_program_can_be_written_java_starts_as_it_is(machine, monkeypat
     monkeypatch.setenv("JAVA_HOME", str(home))
     with java.quiet_java():
         assert os.environ["JAVA_HOME"] == str(home)
+
+
+@pytest.fixture
+def by_default():
+    """Python's own handler of Ctrl-C, whatever pytest was started with."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("by_default")
+def test_ctrl_c_waits_until_java_has_started_and_counts_then():
+    reached = []
+
+    def start():
+        with uninterrupted():
+            os.kill(os.getpid(), signal.SIGINT)
+            reached.append("the end of the start")
+        reached.append("what comes after it")
+
+    with pytest.raises(KeyboardInterrupt):
+        start()
+    assert reached == ["the end of the start"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.usefixtures("by_default")
+def test_a_handler_of_the_program_is_called_at_once():
+    called = []
+    signal.signal(signal.SIGINT, lambda number, frame: called.append(number))
+    with uninterrupted():
+        os.kill(os.getpid(), signal.SIGINT)
+        assert called == [signal.SIGINT]

@@ -36,10 +36,10 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def start(folder: Path) -> subprocess.Popen[str]:
-    """Start a run as a shell does, in a session of its own."""
+def start(folder: Path, *words: str) -> subprocess.Popen[str]:
+    """Start a run, or another command, as a shell does, in a session of its own."""
     return subprocess.Popen(
-        command("run", folder / "pipeline.toml"),
+        command(*(words or ("run", folder / "pipeline.toml"))),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -87,6 +87,19 @@ def test_a_run_that_is_stopped_while_java_starts_leaves_no_process_behind(folder
     assert process.returncode == 0
     until(lambda: not programs(process.pid))
     assert not (folder / "checkpoint").exists()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, -15), (signal.SIGINT, 130)])
+def test_any_other_command_that_is_stopped_while_java_starts_leaves_none_either(
+    folder, number, code
+):
+    sql = "SELECT page, count(*) AS n FROM clicks GROUP BY tumblingwindow('ss', 10), page ON ts"
+    process = start(folder, "sql", sql, "--input", str(folder / "in"))
+    until(lambda: "java" in programs(process.pid))
+    process.send_signal(number)
+    assert told(process) == []
+    assert process.returncode == code
+    until(lambda: not programs(process.pid))
 
 
 @pytest.mark.usefixtures("spark")

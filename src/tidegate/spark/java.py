@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -82,6 +84,34 @@ def quiet_java() -> Iterator[None]:
             os.environ.pop("JAVA_HOME", None)
         else:
             os.environ["JAVA_HOME"] = before
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Put off Ctrl-C until the block has ended.
+
+    If it interrupts Spark's launcher, the Java that is being started finds nobody, and never ends.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C has come meanwhile.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler or not _in_main_thread():
+        # It interrupts nothing.
+        yield
+        return
+    came: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        raise KeyboardInterrupt
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
 
 
 def _machine_javas() -> Iterator[Path]:

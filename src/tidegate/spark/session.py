@@ -15,7 +15,7 @@ from tidegate.names import suggestion
 from tidegate.spark.connect import refuse_connect
 from tidegate.spark.jars import SETTING as PACKAGES_SETTING
 from tidegate.spark.jars import with_jars
-from tidegate.spark.java import ensure_java, quiet_java
+from tidegate.spark.java import ensure_java, quiet_java, uninterrupted
 from tidegate.spark.packages import PACKAGES
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _with_java(given: Mapping[str, str], cores: str | int) -> dict[str, str]:
     settings = _local(given, cores)
     conf = SparkConf(loadDefaults=False)
     conf.setAll([(name, value) for name, value in settings.items() if name != PACKAGES_SETTING])
-    with quiet_java(), _telling_when_java_ends():
+    with uninterrupted(), quiet_java(), _telling_when_java_ends():
         SparkContext._ensure_initialized(conf=conf)
     return settings
 
