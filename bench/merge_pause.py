@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import statistics
-import tempfile
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-import tidegate as tg
+from bench.batches import reports_of
 from bench.report import Figure, Report, Table
 from bench.rounds import Harness, progress
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from tidegate.metrics.report import BatchReport
 
@@ -28,7 +23,7 @@ STARTS = 1_767_225_600
 SCHEMA = "ts TIMESTAMP, page INT, amount DOUBLE"
 SQL = """
     SELECT page, sum(amount) AS total, window_end() AS e
-    FROM clicks GROUP BY slidingwindow('mi', 30, 0), page
+    FROM events GROUP BY slidingwindow('mi', 30, 0), page
 """
 
 
@@ -51,42 +46,20 @@ def merge_pause(harness: Harness) -> Report:
 
 
 def _reports(harness: Harness, rows: int) -> Sequence[BatchReport]:
-    folder = Path(tempfile.mkdtemp(prefix="merges-", dir=harness.scratch))
-    try:
-        _write_batches(harness.spark, rows, folder)
-        clicks = (
-            harness.spark.readStream.schema(SCHEMA)
-            .option("maxFilesPerTrigger", 1)
-            .parquet(str(folder / "in"))
-        )
-        reports: list[BatchReport] = []
-        settings = {"event_time_field": "ts", "watermark_lag": "2s"}
-        query = tg.sql(SQL, settings=settings, streams={"clicks": clicks})
-        run = query.start(
-            sink=str(folder / "out"),
-            checkpoint=str(folder / "checkpoint"),
-            once=True,
-            on_batch=reports.append,
-        )
-        run.await_termination()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    def batches(spark: SparkSession) -> Iterator[DataFrame]:
+        return _batches(spark, rows)
+
+    settings = {"event_time_field": "ts", "watermark_lag": "2s"}
+    reports = reports_of(harness, SQL, SCHEMA, settings, batches)
     progress(f"merge_pause: {[report.duration_ms for report in reports]} ms")
     return reports
 
 
-def _write_batches(spark: SparkSession, rows: int, folder: Path) -> None:
-    (folder / "in").mkdir()
+def _batches(spark: SparkSession, rows: int) -> Iterator[DataFrame]:
     for number in range(BATCHES):
         second = f"{STARTS + number * SECONDS}000L"
-        parts = folder / "parts"
-        batch = spark.range(number * rows, (number + 1) * rows, 1, 1).selectExpr(
+        yield spark.range(number * rows, (number + 1) * rows).selectExpr(
             f"timestamp_millis({second} + pmod(hash(id), {SECONDS}000)) AS ts",
             "CAST(pmod(xxhash64(id), 10000) AS INT) AS page",
             "CAST(pmod(id, 100) AS DOUBLE) AS amount",
         )
-        # Small row groups, so that both cores can read the one file of a batch.
-        batch.write.mode("overwrite").option("parquet.block.size", 1 << 20).parquet(str(parts))
-        (part,) = parts.glob("part-*.parquet")
-        moved = part.rename(folder / "in" / f"{number:03}.parquet")
-        os.utime(moved, (STARTS + number,) * 2)

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import statistics
-import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import tidegate as tg
+from bench.batches import reports_of
 from bench.report import Figure, Report, Table
 from bench.rounds import Harness, progress
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pyspark.sql import DataFrame, SparkSession
 
     from tidegate.metrics.report import BatchReport
@@ -32,7 +27,7 @@ GAP_SECONDS = 7_200
 STARTS = 1_767_225_600
 SQL = f"""
     SELECT user, count(*) AS n, sum(amount) AS total, window_end() AS e
-    FROM clicks GROUP BY sessionwindow('ss', {GAP_SECONDS}), user
+    FROM events GROUP BY sessionwindow('ss', {GAP_SECONDS}), user
 """
 
 
@@ -85,33 +80,17 @@ def _line(lifetime: Lifetime) -> list[str]:
 
 
 def _lifetime(harness: Harness, open_at_once: int) -> Lifetime:
-    folder = Path(tempfile.mkdtemp(prefix="sessions-", dir=harness.scratch))
-    try:
-        _write_batches(harness.spark, open_at_once, folder)
-        clicks = (
-            harness.spark.readStream.schema(SCHEMA)
-            .option("maxFilesPerTrigger", 1)
-            .parquet(str(folder / "in"))
-        )
-        reports: list[BatchReport] = []
-        query = tg.sql(SQL, settings={"event_time_field": "ts"}, streams={"clicks": clicks})
-        run = query.start(
-            sink=str(folder / "out"),
-            checkpoint=str(folder / "checkpoint"),
-            once=True,
-            on_batch=reports.append,
-        )
-        run.await_termination()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    def batches(spark: SparkSession) -> Iterator[DataFrame]:
+        return _batches(spark, open_at_once)
+
+    reports = reports_of(harness, SQL, SCHEMA, {"event_time_field": "ts"}, batches)
     lifetime = Lifetime(open_sessions=open_at_once, closes=reports[FILLS + LEFT_OUT :])
-    progress(f"{open_at_once:,} open: {[r.duration_ms for r in reports]} ms")
+    progress(f"{open_at_once:,} open: {[report.duration_ms for report in reports]} ms")
     return lifetime
 
 
-def _write_batches(spark: SparkSession, open_at_once: int, folder: Path) -> None:
-    """Write a file for each batch: the fills in the order of time, then the closes."""
-    (folder / "in").mkdir()
+def _batches(spark: SparkSession, open_at_once: int) -> Iterator[DataFrame]:
+    """Return the rows of each batch: the fills in the order of time, then the closes."""
     # ENDING of the opened sessions are due in each second after the gap.
     opened = f"timestamp_millis({STARTS}000L + id * {1_000 // ENDING}L)"
     share = open_at_once // FILLS
@@ -120,18 +99,11 @@ def _write_batches(spark: SparkSession, open_at_once: int, folder: Path) -> None
         mixed = rows.selectExpr(
             f"{opened} AS ts", "id AS user", "1D AS amount", "hash(id) AS place"
         )
-        _write(mixed.orderBy("place").drop("place"), folder, number)
+        yield mixed.orderBy("place").drop("place")
     for number in range(CLOSES):
         # A session ends just after the gap.
         at = f"timestamp_millis({STARTS + GAP_SECONDS + number + 1}000L - 1)"
         first = open_at_once + number * ROWS
-        rows = spark.range(first, first + ROWS)
-        _write(rows.selectExpr(f"{at} AS ts", "id AS user", "1D AS amount"), folder, FILLS + number)
-
-
-def _write(rows: DataFrame, folder: Path, number: int) -> None:
-    parts = folder / "parts"
-    rows.coalesce(1).write.mode("overwrite").parquet(str(parts))
-    (part,) = parts.glob("part-*.parquet")
-    moved = part.rename(folder / "in" / f"{number:03}.parquet")
-    os.utime(moved, (STARTS + number,) * 2)
+        yield spark.range(first, first + ROWS).selectExpr(
+            f"{at} AS ts", "id AS user", "1D AS amount"
+        )

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import tidegate as tg
+from bench.batches import reports_of
 from bench.report import Figure, Report, Table
 from bench.rounds import Harness, progress
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from tidegate.metrics.report import BatchReport
 
 SQL = """
     SELECT device, count(*) AS n, window_end() AS e
-    FROM readings GROUP BY statewindow(level > 80, level < 60) OVER (PARTITION BY device), device
+    FROM events GROUP BY statewindow(level > 80, level < 60) OVER (PARTITION BY device), device
 """
 SCHEMA = "device BIGINT, level INT"
 # One of so many partitions gets a row in the batches between opening and closing.
@@ -85,35 +82,20 @@ def _whole_ms(lifetime: Lifetime) -> int:
 
 
 def _lifetime(harness: Harness, partitions: int) -> Lifetime:
-    folder = Path(tempfile.mkdtemp(prefix="partitions-", dir=harness.scratch))
-    try:
-        _write_batches(harness.spark, partitions, folder)
-        readings = (
-            harness.spark.readStream.schema(SCHEMA)
-            .option("maxFilesPerTrigger", 1)
-            .parquet(str(folder / "in"))
-        )
-        reports: list[BatchReport] = []
-        query = tg.sql(SQL, settings={"time": "processing"}, streams={"readings": readings})
-        run = query.start(
-            sink=str(folder / "out"),
-            checkpoint=str(folder / "checkpoint"),
-            once=True,
-            on_batch=reports.append,
-        )
-        run.await_termination()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    def batches(spark: SparkSession) -> Iterator[DataFrame]:
+        statements = _statements(partitions)
+        return (spark.sql(statements[name]) for name in BATCHES)
+
+    reports = reports_of(harness, SQL, SCHEMA, {"time": "processing"}, batches)
     progress(f"{partitions:,} partitions: {sum(r.duration_ms for r in reports)} ms")
     return Lifetime(partitions=partitions, reports=dict(zip(BATCHES, reports, strict=True)))
 
 
-def _write_batches(spark: SparkSession, partitions: int, folder: Path) -> None:
-    """Write one file per batch, in the order of ``BATCHES``."""
-    (folder / "in").mkdir()
+def _statements(partitions: int) -> dict[str, str]:
+    """Return the statement of the rows of each batch."""
     devices = f"range(0, {partitions})"
     touched = f"SELECT id AS device, 70 AS level FROM {devices} WHERE id % {TOUCHED_ONE_IN} = 7"
-    statements = {
+    return {
         "warm-up": "SELECT -1L AS device, 0 AS level",
         "open all": f"SELECT id AS device, 90 AS level FROM {devices}",
         "touch some": touched,
@@ -121,9 +103,3 @@ def _write_batches(spark: SparkSession, partitions: int, folder: Path) -> None:
         "close all": f"SELECT id AS device, 50 AS level FROM {devices}",
         "nothing left": "SELECT -1L AS device, 0 AS level",
     }
-    for number, name in enumerate(BATCHES):
-        parts = folder / "parts"
-        spark.sql(statements[name]).coalesce(1).write.mode("overwrite").parquet(str(parts))
-        (part,) = parts.glob("part-*.parquet")
-        moved = part.rename(folder / "in" / f"{number}.parquet")
-        os.utime(moved, (1_700_000_000 + number,) * 2)
