@@ -107,8 +107,8 @@ MUTANTS = (
     Mutant(
         name="a merge of segments drops one",
         file="engine/merging.py",
-        old="operator.merge(io.read(crowd), intent",
-        new="operator.merge(io.read(crowd[1:]), intent",
+        old="            io.read(crowd), self.bound_us, some",
+        new="            io.read(crowd[1:]), self.bound_us, some",
         tests=("tests/laws/test_panes.py",),
     ),
     Mutant(

@@ -239,7 +239,9 @@ def test_the_version_is_printed():
 def test_commands_are_listed_in_order_of_use():
     _, _, listed = tidegate("--help").stdout.partition("Commands:\n")
     names = [line.split()[0] for line in listed.splitlines()]
-    assert names == ["check", "explain", "run", "sql", "test", "replay", "state", "init", "demo"]
+    of_a_run = ["run", "sql", "test", "replay"]
+    of_its_state = ["state", "monitor", "top"]
+    assert names == ["check", "explain", *of_a_run, *of_its_state, "init", "demo"]
 
 
 @pytest.mark.parametrize("command", ["check", "explain"])

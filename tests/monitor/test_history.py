@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import threading
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -275,3 +278,24 @@ def test_a_state_that_is_too_large_is_not_looked_through(tmp_path: Path) -> None
     assert next_windows(checkpoint, 5).note == (
         "not listed: the state has 5,000,001 rows; tidegate state --windows reads them"
     )
+
+
+def test_two_threads_that_look_at_once_take_a_manifest_once(job: PretendedJob) -> None:
+    job.step(100 * SECOND, clicks(1, 2))
+    job.step(102 * SECOND, clicks(30))
+    reader = StateReader(job.checkpoint)
+    follower, both = Follower("per_page", reader), threading.Barrier(2, timeout=0.2)
+    head = reader.head
+
+    def slowly(epoch: int) -> Manifest:
+        with suppress(threading.BrokenBarrierError):
+            both.wait()  # gives the other thread the time to read the same one
+        return head(epoch)
+
+    with patch.object(StateReader, "head", side_effect=slowly):
+        threads = [threading.Thread(target=follower.poll) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert [row.epoch for row in follower.results()] == [1]

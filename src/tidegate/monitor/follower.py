@@ -66,8 +66,8 @@ class StateOf:
 class Follower:
     """Follows one checkpoint, for several threads.
 
-    ``poll`` is quick; ``read`` takes as long as the state is large. Each may be called by one
-    thread at a time. What they find replaces what was there, so that others may look on.
+    ``poll`` is quick; ``read`` takes as long as the state is large. Each is done by one thread at
+    a time. What they find replaces what was there, so that others may look on.
 
     Args:
         name: the name of the transform.
@@ -98,6 +98,7 @@ class Follower:
         self._timeline = Timeline()
         self._next_read = 0.0
         self._lock = threading.Lock()
+        self._polling, self._reading = threading.Lock(), threading.Lock()
 
     @property
     def status(self) -> Status:
@@ -130,7 +131,8 @@ class Follower:
     def poll(self) -> None:
         """Look for newer manifests."""
         try:
-            self._poll()
+            with self._polling:
+                self._poll()
         except StateError as error:
             self.problem = str(error)
         except Exception as error:  # a damaged file may hold anything
@@ -179,6 +181,10 @@ class Follower:
         Returns:
             Whether anything was read.
         """
+        with self._reading:
+            return self._read()
+
+    def _read(self) -> bool:
         manifest, plan = self.manifest, self.plan
         if manifest is None or plan is None or manifest.epoch == self.state.epoch:
             return False
