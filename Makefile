@@ -5,6 +5,8 @@ PYTHON := $(VENV)/bin/python
 READY := $(VENV)/.ready
 SYSTEMS := $(VENV)/.systems
 DOCS := $(VENV)/.docs
+# Two processes with a Spark each, since a test seldom keeps two cores busy; a file stays together.
+WORKERS := --numprocesses 2 --dist loadfile
 SECONDS := 600
 SEED := 1
 PYTHONS := python3.13 python3.12 python3.11 python3 python
@@ -21,10 +23,10 @@ demo: $(READY) ## Stream a month of real flights through one statement
 	@$(PYTHON) -m tidegate demo
 
 test: $(READY) ## Run the tests; each case on Spark in one of four ways
-	@$(PYTHON) -m pytest
+	@$(PYTHON) -m pytest $(WORKERS)
 
 test-all: $(READY) ## Run the tests; each case on Spark in all four ways, laws with more seeds
-	@TIDEGATE_LAW_SEEDS=40 $(PYTHON) -m pytest -m ''
+	@TIDEGATE_LAW_SEEDS=40 $(PYTHON) -m pytest $(WORKERS) -m ''
 
 test-systems: $(SYSTEMS) ## Run the tests against real systems, which need Maven for their Java parts
 	@$(PYTHON) -m pytest tests/systems
@@ -45,7 +47,7 @@ lint: $(READY) ## Check format, lint, types and import rules; no tests
 	$(VENV)/bin/lint-imports
 
 check: lint ## Run all that must hold: lint, then the tests with coverage
-	$(PYTHON) -m pytest --cov=tidegate --cov-fail-under=85
+	$(PYTHON) -m pytest $(WORKERS) --cov=tidegate --cov-fail-under=85
 
 mutate: $(READY) ## Break the engine on purpose and list which tests notice; MUTANTS=.. for some
 	@$(PYTHON) scripts/mutate.py $(MUTANTS)
