@@ -11,8 +11,10 @@ from tidegate.engine.tasks import (
     BYTES_PER_TASK,
     FEW_BYTES,
     FEW_FILES,
+    FEW_ROWS,
     Tasks,
     are_few,
+    few_rows_of,
     files_for,
     tasks_for,
 )
@@ -71,3 +73,9 @@ def test_a_source_of_many_partitions_makes_few_files(
     first, second = StateReader(tmp_path).manifest().tables.windows
     assert (len(first.files), len(second.files)) == (30, FEW_FILES)
     assert second.rows == first.rows == 60
+
+
+def test_few_rows_are_fewer_the_larger_they_are():
+    assert few_rows_of([segment(10**6, 1_000)]) == FEW_ROWS
+    assert few_rows_of([segment(1_000, 10 * FEW_BYTES)]) == 100
+    assert few_rows_of([segment(1, 10 * FEW_BYTES)]) == 1

@@ -119,6 +119,12 @@ def files_for(segments: Sequence[Segment]) -> int:
     return max(1, -(-sum(segment.bytes for segment in segments) // BYTES_PER_TASK))
 
 
+def few_rows_of(segments: Sequence[Segment]) -> int:
+    """Return how many rows like those of segments one task should read, at most."""
+    rows, size = sum(each.rows for each in segments), sum(each.bytes for each in segments)
+    return max(1, min(FEW_ROWS, FEW_BYTES * max(rows, 1) // max(size, 1)))
+
+
 def are_few(segments: Sequence[Segment], few_rows: int | None = None) -> bool:
     """Whether one task should read the segments: they have at most ``few_rows`` rows.
 

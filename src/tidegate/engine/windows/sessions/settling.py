@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions
 
-from tidegate.engine.tasks import FEW_ROWS, are_few
+from tidegate.engine.tasks import are_few, few_rows_of
 from tidegate.engine.windows.sessions.record import Followed
 from tidegate.engine.windows.sessions.spans import ENDS, FIRST, LAST, SESSIONS, SessionShape
 from tidegate.plan.columns import ROWS
@@ -138,8 +138,8 @@ class DueSpans:
 
         Segments of many rows are sorted once they are merged, so it reads what is due.
         """
-        many = FEW_ROWS + 1
-        return self.spans.select(LAST).limit(many).count() < many
+        few = few_rows_of(self.segments)
+        return self.spans.select(LAST).limit(few + 1).count() <= few
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
