@@ -18,6 +18,13 @@ SQL = """
 def main(folder: str, *sizes: str) -> None:
     """Run a query over ``BATCHES`` files for each size; print a line when it has ended."""
     spark = tidegate.local_session()
+    started: list[tidegate.Run] = []
+
+    def wait_for_merges(report: object) -> None:
+        """Otherwise the end of the query would give up the one that has just begun."""
+        for run in started:
+            run._batches.stepper._merges.wait()
+
     for size in sizes:
         place = f"{folder}/{size}"
         ids = spark.range(BATCHES * KEYS).selectExpr(
@@ -27,8 +34,12 @@ def main(folder: str, *sizes: str) -> None:
         stream = spark.readStream.schema("id BIGINT, size INT, ts TIMESTAMP")
         stream = stream.option("maxFilesPerTrigger", 1).json(f"{place}/in")
         run = tidegate.sql(SQL, r=stream).start(
-            sink=f"{place}/out", checkpoint=f"{place}/checkpoint", once=True
+            sink=f"{place}/out",
+            checkpoint=f"{place}/checkpoint",
+            once=True,
+            on_batch=wait_for_merges,
         )
+        started.append(run)
         run.await_termination()
         spark.sparkContext.setJobDescription("close")
         run.stop(drain=True)

@@ -136,10 +136,15 @@ def test_bytes_decide_how_many_workers_merge_and_close_the_state(cluster, tmp_pa
     rows = str(state_rows_job.BATCHES * state_rows_job.KEYS)
     assert said == [["ended", "1000", rows, "1000"], ["ended", "100000", rows, "100000"]]
     jobs = jobs_of(log)
-    # In the last batch, the segments of all batches are merged after its own has been written.
+    small, large = [job for job in jobs if job.description == "close"]
+    assert len(small.widest) == 1
+    assert len(large.widest) >= 2
+    assert {*large.widest} == {"0", "1"}
+    # Small rows are merged in the last batch, after its own segment has been written. Large ones
+    # are merged beside the batches, by half of the cores.
     last = [job for job in jobs if job.batch == state_rows_job.BATCHES - 1]
-    merges, closes = last[1::2], [job for job in jobs if job.description == "close"]
-    for small, large in (merges, closes):
-        assert len(small.widest) == 1
-        assert len(large.widest) >= 2
-        assert {*large.widest} == {"0", "1"}
+    assert len(last) == 3
+    assert len(last[1].widest) == 1
+    (merge,) = [job for job in jobs if job.description == "merge segments of the state"]
+    assert merge.batch is None
+    assert len(merge.widest) == 1

@@ -111,10 +111,10 @@ def test_a_broker_that_is_gone_stops_the_query_and_a_restart_goes_on(topics, tmp
 def test_a_query_is_started_again_until_its_broker_is_back_and_counts_every_record_once(
     topics, tmp_path
 ):
-    pipeline = from_topic(topics, "back", reader=IMPATIENT, writer=IMPATIENT)
-    topics.write("back", [click("ann", 1)])
+    pipeline = from_topic(topics, "returned", reader=IMPATIENT, writer=IMPATIENT)
+    topics.write("returned", [click("ann", 1)])
     assert run(tmp_path, pipeline).code == 0
-    topics.write("back", [click("ann", 2), AFTER])
+    topics.write("returned", [click("ann", 2), AFTER])
     topics.broker.stop()
 
     def comes_back() -> None:
@@ -133,7 +133,7 @@ def test_a_query_is_started_again_until_its_broker_is_back_and_counts_every_reco
     assert ended.code == 0
     assert "sums: the query" in ended.text
     assert "no Kafka broker answers; restart 1 of at most 5 in 1 s" in ended.text
-    assert sums(topics, "back") == {("ann", "10:00"): 3}
+    assert sums(topics, "returned") == {("ann", "10:00"): 3}
 
 
 def restarts(name: str) -> float:

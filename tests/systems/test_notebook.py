@@ -12,14 +12,12 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
-
-if TYPE_CHECKING:
-    from nbformat import NotebookNode
+from nbformat import NotebookNode
 
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "tutorial.ipynb"
 
@@ -36,7 +34,19 @@ def run(notebook: NotebookNode) -> NotebookNode:
 def outputs(notebook: NotebookNode) -> list[list[Any]]:
     """What each cell shows."""
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    return [[shown(output) for output in cell.outputs] for cell in cells]
+    return [[shown(output) for output in joined(cell.outputs)] for cell in cells]
+
+
+def joined(outputs: list[NotebookNode]) -> list[NotebookNode]:
+    """Outputs of a cell; what it prints comes in one piece or in several, as time has it."""
+    whole: list[NotebookNode] = []
+    for output in outputs:
+        last = whole[-1] if whole else None
+        if last and output.get("name") and output.get("name") == last.get("name"):
+            whole[-1] = NotebookNode(last, text=last.text + output.text)
+        else:
+            whole.append(output)
+    return whole
 
 
 def shown(output: NotebookNode) -> dict[str, str]:
