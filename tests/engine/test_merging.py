@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from side_by_side import dealt
 from tidegate.api.query import sql
 from tidegate.cases.model import FAR_AHEAD_US
 from tidegate.cases.stepper import CaseStepper
@@ -35,6 +36,10 @@ KINDS = {
     "session": f"SELECT k, count(*) AS n, {END} sessionwindow('ss', 9), k",
     "sliding": f"SELECT k, sum(v) AS n, {END} slidingwindow('ss', 15, 2), k",
 }
+
+
+# The rest is for the whole suite.
+QUICK = ("tumbling", "session")
 
 
 class Waits:
@@ -87,7 +92,7 @@ def beside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merging, "MERGE_FACTOR", 2)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", dealt(KINDS, QUICK))
 @pytest.mark.usefixtures("interpreted")
 def test_merges_beside_the_steps_change_no_answer_whenever_they_end(
     spark: SparkSession, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
