@@ -22,8 +22,8 @@ SECONDS = 10
 STARTS = 1_767_225_600
 SCHEMA = "ts TIMESTAMP, page INT, amount DOUBLE"
 SQL = """
-    SELECT page, sum(amount) AS total, window_end() AS e
-    FROM events GROUP BY slidingwindow('mi', 30, 0), page
+    SELECT page, sum(amount) AS total, window_trigger() AS at
+    FROM events GROUP BY slidingwindow('mi', 30, 0) OVER (PARTITION BY page), page
 """
 
 

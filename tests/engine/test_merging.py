@@ -43,10 +43,15 @@ QUICK = ("tumbling", "session")
 
 
 class Waits:
-    """Drives a query whose merges all run beside its batches."""
+    """Drives a query whose merges all run beside its batches.
+
+    Attributes:
+        told: how many merges the reports of its batches have told.
+    """
 
     def __init__(self, spark: SparkSession, statement: str, folder: Path) -> None:
         self._spark = spark
+        self.told = 0
         query = sql(
             statement,
             settings={"event_time_field": "ts", "watermark_lag": "5s"},
@@ -58,6 +63,7 @@ class Waits:
     def batch(self, number: int) -> list[tuple[object, ...]]:
         """Run a batch; return its results."""
         outcome = self.stepper.batch(self._rows(number), FAR_AHEAD_US)
+        self.told += outcome.report.merges
         return sorted(tuple(row) for row in outcome.rows)
 
     def drained(self) -> list[tuple[object, ...]]:
@@ -130,7 +136,9 @@ def test_a_merge_that_fails_beside_the_steps_is_done_in_the_next_step_which_tell
     monkeypatch.setattr(PaneOperator, "merge", failing_beside)
     query.batch(0), query.batch(1)
     query.merges.wait()
+    assert query.told == 0
     query.batch(2)
+    assert query.told == 1
     assert threads[0] == "tidegate-merge"
     assert threads[1] != "tidegate-merge"
     assert [segment.level for segment in query.segments] == [1]

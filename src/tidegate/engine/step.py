@@ -182,7 +182,7 @@ def step(
         **asdict(emitted.numbers),
         dropped=written.dropped,
         reasons=written.reasons,
-        merges=int(live is not closed.tables),
+        merges=_merges(closed.tables, live),
         clock_leaps=int(leap is not None),
         clean_up_failures=clean_up_failures,
     )
@@ -196,6 +196,11 @@ def _announce(intent: Intent, batch: Batch, io: StateIO) -> None:
         io.store.put_intent(intent)
     io.store.check_turn(intent.epoch)
     fault_point("after_intent", intent.epoch)
+
+
+def _merges(closed: Tables, live: Tables) -> int:
+    """How many segments merging has brought."""
+    return len({s.name for s in live.segments} - {s.name for s in closed.segments})
 
 
 def _end_of(job: Job, time_us: int) -> int | None:

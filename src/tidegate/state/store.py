@@ -59,6 +59,9 @@ READ_OPTIONS = {
     "ignoreCorruptFiles": "false",
     "ignoreMissingFiles": "false",
     "mergeSchema": "false",
+    # Parquet reads the dictionary of a column for it in pieces, of which LZ4 says "all input must
+    # be consumed". What a dictionary can exclude, bounds of pages mostly do.
+    "parquet.filter.dictionary.enabled": "false",
     "recursiveFileLookup": "true",  # a=b in a path is not a partition
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
