@@ -169,6 +169,32 @@ def test_a_merge_of_segments_that_are_no_longer_needed_is_thrown_away(
 
 
 @pytest.mark.usefixtures("beside", "interpreted")
+def test_a_merge_that_fails_because_its_segments_are_gone_makes_no_step_wait(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query, gone, threads = Waits(spark, TUMBLING, tmp_path), threading.Event(), []
+    merge = PaneOperator.merge
+
+    def without_files(
+        self: PaneOperator, rows: DataFrame, *bound: object, **more: object
+    ) -> DataFrame:
+        threads.append(threading.current_thread().name)
+        if len(threads) == 1:
+            assert gone.wait(60)
+            raise OSError("a file has been deleted")
+        return merge(self, rows, *bound, **more)
+
+    monkeypatch.setattr(PaneOperator, "merge", without_files)
+    query.batch(0), query.batch(1)
+    query.batch(40)  # all windows of the first batches close
+    gone.set()
+    query.merges.wait()
+    query.batch(41)
+    query.merges.wait()
+    assert threads == ["tidegate-merge"] * 2
+
+
+@pytest.mark.usefixtures("beside", "interpreted")
 def test_the_end_of_a_query_gives_up_its_merge(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

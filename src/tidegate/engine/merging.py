@@ -204,16 +204,18 @@ class Merges:
         self, running: _Running, segments: tuple[Segment, ...], merge: Merge, io: StateIO
     ) -> tuple[Segment, ...]:
         """Put a segment that was merged beside the steps in place of those that it was made of."""
+        crowd = [segment for segment in segments if segment.name in running.names]
+        # The windows of some may all have closed since, and their files may have been deleted; or
+        # some are of a step that failed.
+        is_whole = len(crowd) == len(running.names)
         try:
             merged = running.result()
         except Exception as error:
             _LOG.debug("merging beside the batches failed: %s", error)
-            self._has_failed = True
+            self._has_failed = is_whole
             return segments
-        crowd = [segment for segment in segments if segment.name in running.names]
         self._was_late = running.is_late(merge.bound_us)
-        # The windows of some may all have closed since; or some are of a step that failed.
-        if self._was_late or len(crowd) < len(running.names):
+        if self._was_late or not is_whole:
             if merged is not None:
                 io.store.disown(merged.name)
             return segments
