@@ -26,6 +26,7 @@ from bench import (
     state,
     state_partitions,
     throughput,
+    timeline,
 )
 from bench.report import Figure, Report, format_figure, format_table, format_targets
 from bench.rounds import Harness, progress
@@ -46,6 +47,7 @@ BENCHES: dict[str, Callable[[Harness], Report]] = {
     "shards": shards.shards,
     "dedup": dedup.dedup,
     "record_lateness": record_lateness.record_lateness,
+    "timeline": timeline.timeline,
 }
 
 

@@ -1,7 +1,7 @@
 """The contenders: Tidegate, Spark streaming and Spark batch answer the same question.
 
 A contender is a function that writes the answer, with the question's columns, to Parquet files and
-returns the durations of its batches. Register new ones in ``CONTENDERS``.
+returns what Spark reports of its batches. Register new ones in ``CONTENDERS``.
 """
 
 from __future__ import annotations
@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bench.workload import Workload, read_stream, read_table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+    from tidegate.engine.stream import Run
 
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 
@@ -89,11 +91,21 @@ class Paths:
     checkpoint: Path
 
 
-Answer = Callable[["SparkSession", Question, Paths], list[float]]
+# A batch as Spark's ``StreamingQueryProgress`` has it.
+Progress = Mapping[str, Any]
+
+Answer = Callable[["SparkSession", Question, Paths], list[Progress]]
 
 
-def tidegate(spark: SparkSession, question: Question, paths: Paths) -> list[float]:
-    """Run one query of Tidegate over all files; return the ms of each batch with rows."""
+def tidegate(spark: SparkSession, question: Question, paths: Paths) -> list[Progress]:
+    """Run one query of Tidegate over all files; return its batches with rows."""
+    run = start_tidegate(spark, question, paths)
+    run.await_termination()
+    return batches_with_rows(run.query)
+
+
+def start_tidegate(spark: SparkSession, question: Question, paths: Paths) -> Run:
+    """Start one query of Tidegate over all files, after which it ends."""
     import tidegate as tg
     from tidegate.connectors.sinks import FileSink
 
@@ -107,13 +119,11 @@ def tidegate(spark: SparkSession, question: Question, paths: Paths) -> list[floa
         streams={"events": read_stream(spark, paths.source)},
     )
     sink = FileSink(format="parquet", path=str(paths.results), options={})
-    run = query.start(sink=sink, checkpoint=str(paths.checkpoint), once=True)
-    run.await_termination()
-    return _batch_durations_ms(run.query)
+    return query.start(sink=sink, checkpoint=str(paths.checkpoint), once=True)
 
 
-def spark_streaming(spark: SparkSession, question: Question, paths: Paths) -> list[float]:
-    """Run Spark's own streaming aggregation, append mode; return the ms of each batch with rows."""
+def spark_streaming(spark: SparkSession, question: Question, paths: Paths) -> list[Progress]:
+    """Run Spark's own streaming aggregation, append mode; return its batches with rows."""
     # A query keeps the session's setting as of its start.
     spark.conf.set(CHANGELOG, str(question.changelog).lower())
     events = read_stream(spark, paths.source).withWatermark("ts", f"{question.lag} seconds")
@@ -127,11 +137,11 @@ def spark_streaming(spark: SparkSession, question: Question, paths: Paths) -> li
         .start()
     )
     query.awaitTermination()
-    return _batch_durations_ms(query)
+    return batches_with_rows(query)
 
 
-def spark_batch(spark: SparkSession, question: Question, paths: Paths) -> list[float]:
-    """Run the same GROUP BY as one batch job: the limit. No micro-batches, so no durations."""
+def spark_batch(spark: SparkSession, question: Question, paths: Paths) -> list[Progress]:
+    """Run the same GROUP BY as one batch job: the limit. It has no micro-batches."""
     question.ask(read_table(spark, paths.source)).write.parquet(str(paths.results))
     return []
 
@@ -143,9 +153,6 @@ CONTENDERS: dict[str, Answer] = {
 }
 
 
-def _batch_durations_ms(query: StreamingQuery) -> list[float]:
-    return [
-        float(progress["durationMs"]["triggerExecution"])
-        for progress in query.recentProgress
-        if progress["numInputRows"] > 0
-    ]
+def batches_with_rows(query: StreamingQuery) -> list[Progress]:
+    """Return what Spark reports of a query's batches, without those that had no rows."""
+    return [progress for progress in query.recentProgress if progress["numInputRows"] > 0]

@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bench.contenders import AGGREGATES, Question
-from bench.report import Figure, Report, Table
-from bench.rounds import Entry, Harness, disagreements, measure, verdict
+from bench.report import Report
+from bench.rounds import Entry, Harness, disagreements, measure
+from bench.timings import slower, timing_table
 from bench.workload import Workload
 
 if TYPE_CHECKING:
@@ -36,23 +37,9 @@ def dedup(harness: Harness) -> Report:
         ],
     )
     failures = disagreements(measured)
-    table = Table(
-        title=f"dedup: {plain.workload.rows:,} rows in {BATCHES} batches, median of "
-        f"{harness.rounds}",
-        header=["", "seconds", "least", "most"],
-        rows=[
-            [
-                label,
-                f"{of.median_seconds:.2f}",
-                f"{min(run.seconds for run in of.runs):.2f}",
-                f"{max(run.seconds for run in of.runs):.2f}",
-            ]
-            for label, of in measured.items()
-        ],
-        notes=verdict(failures),
-    )
-    value = measured["dedup"].median_seconds / measured["none"].median_seconds
-    figure = Figure(name="dedup_vs_none", value=value, target="<= 2")
+    title = f"dedup: {plain.workload.rows:,} rows in {BATCHES} batches, median of {harness.rounds}"
+    table = timing_table(title, measured, failures)
+    figure = slower("dedup_vs_none", measured["dedup"], measured["none"], target="<= 2")
     return Report(tables=[table], figures=[figure], failures=failures)
 
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bench.contenders import per_window_and_key
-from bench.report import Figure, Report, Table
-from bench.rounds import Harness, Measurements, disagreements, entries, measure, verdict
+from bench.report import Report, paired
+from bench.rounds import Harness, Measurements, disagreements, entries, measure
+from bench.timings import timing_table
 from bench.workload import Workload
 
 if TYPE_CHECKING:
@@ -42,14 +43,14 @@ def floor(harness: Harness) -> Report:
         entries(question, ("tidegate", "spark")),
     )
     failures = disagreements(measured)
-    medians = {label: _median_ms(measurements) for label, measurements in measured.items()}
-    table = Table(
-        title=f"floor: 1,000 rows a batch, a window closing in each, {harness.rounds} rounds",
-        header=["", "median ms a batch", "p90 ms", "batches measured"],
-        rows=[_line(label, measurements) for label, measurements in measured.items()],
-        notes=verdict(failures),
+    table = timing_table(
+        f"floor: 1,000 rows a batch, a window closing in each, {harness.rounds} rounds",
+        measured,
+        failures,
+        {"ms a batch": _median_ms, "p90 ms": _p90_ms, "batches": _batches},
     )
-    figure = Figure(name="floor_vs_spark", value=medians["tidegate"] / medians["spark"])
+    ours, theirs = (_medians_ms(measured[label]) for label in ("tidegate", "spark"))
+    figure = paired("floor_vs_spark", ours, theirs)
     return Report(tables=[table], figures=[figure], failures=failures)
 
 
@@ -64,15 +65,18 @@ def _durations_ms(measurements: Measurements) -> list[float]:
     return [ms for run in measurements.runs for ms in run.batches_ms[LEFT_OUT:]]
 
 
-def _median_ms(measurements: Measurements) -> float:
-    return statistics.median(_durations_ms(measurements))
+def _medians_ms(measurements: Measurements) -> list[float]:
+    """Return the median duration of a batch in each round."""
+    return [statistics.median(run.batches_ms[LEFT_OUT:]) for run in measurements.runs]
 
 
-def _line(label: str, measurements: Measurements) -> list[str]:
-    durations = _durations_ms(measurements)
-    return [
-        label,
-        f"{statistics.median(durations):.0f}",
-        f"{statistics.quantiles(durations, n=10)[-1]:.0f}",
-        str(len(durations)),
-    ]
+def _median_ms(measurements: Measurements) -> str:
+    return f"{statistics.median(_durations_ms(measurements)):.0f}"
+
+
+def _p90_ms(measurements: Measurements) -> str:
+    return f"{statistics.quantiles(_durations_ms(measurements), n=10)[-1]:.0f}"
+
+
+def _batches(measurements: Measurements) -> str:
+    return str(len(_durations_ms(measurements)))

@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bench.contenders import Question
-from bench.report import Figure, Report, Table
-from bench.rounds import Entry, Harness, Measurements, disagreements, measure, verdict
+from bench.report import Report
+from bench.rounds import Entry, Harness, disagreements, measure
 from bench.throughput import events
+from bench.timings import slower, timing_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -34,23 +35,10 @@ def guards(harness: Harness) -> Report:
         ],
     )
     failures = disagreements(measured)
-    table = Table(
-        title=f"guards: {guarded.workload.rows:,} rows, median of {harness.rounds}",
-        header=["", "seconds", "least", "most"],
-        rows=[
-            [label, *(f"{seconds:.2f}" for seconds in (of.median_seconds, *_range(of)))]
-            for label, of in measured.items()
-        ],
-        notes=verdict(failures),
-    )
-    value = measured["guarded"].median_seconds / measured["plain"].median_seconds
-    figure = Figure(name="guards_vs_none", value=value, target="<= 1.15")
+    title = f"guards: {guarded.workload.rows:,} rows, median of {harness.rounds}"
+    table = timing_table(title, measured, failures)
+    figure = slower("guards_vs_none", measured["guarded"], measured["plain"], target="<= 1.15")
     return Report(tables=[table], figures=[figure], failures=failures)
-
-
-def _range(measurements: Measurements) -> tuple[float, float]:
-    seconds = [run.seconds for run in measurements.runs]
-    return min(seconds), max(seconds)
 
 
 def _question(harness: Harness) -> Question:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from bench.batches import reports_of
-from bench.report import Figure, Report, Table
+from bench.report import Report, Table, paired
 from bench.rounds import Harness, progress
 
 if TYPE_CHECKING:
@@ -30,19 +30,40 @@ SQL = """
 def merge_pause(harness: Harness) -> Report:
     """Compare the longest batch with the median one: sliding windows with a long lookback."""
     rows = harness.rows_or(ROWS)
-    reports = _reports(harness, rows)[LEFT_OUT:]
-    durations = [report.duration_ms for report in reports]
-    merges = sum(report.merges for report in reports)
-    failures = [] if merges else ["no segments were merged"]
-    median = statistics.median(durations)
+    rounds = [_reports(harness, rows)[LEFT_OUT:] for _ in range(harness.rounds)]
+    failures = [
+        f"round {number}: no segments were merged"
+        for number, reports in enumerate(rounds, start=1)
+        if not any(report.merges for report in reports)
+    ]
     table = Table(
-        title=f"merge_pause: {rows:,} rows a batch, {len(reports)} batches, {merges} merges",
-        header=["median ms a batch", "least", "most"],
-        rows=[[f"{median:.0f}", str(min(durations)), str(max(durations))]],
+        title=f"merge_pause: {rows:,} rows a batch, {len(rounds[0])} batches",
+        header=["round", "median ms a batch", "least", "most", "merges"],
+        rows=[_line(number, reports) for number, reports in enumerate(rounds, start=1)],
         notes=failures or ["segments were merged meanwhile"],
     )
-    figure = Figure(name="worst_vs_median", value=max(durations) / median, target="<= 2.0")
+    figure = paired(
+        "worst_vs_median",
+        [max(_durations_ms(reports)) for reports in rounds],
+        [statistics.median(_durations_ms(reports)) for reports in rounds],
+        target="<= 2.0",
+    )
     return Report(tables=[table], figures=[figure], failures=failures)
+
+
+def _durations_ms(reports: Sequence[BatchReport]) -> list[int]:
+    return [report.duration_ms for report in reports]
+
+
+def _line(number: int, reports: Sequence[BatchReport]) -> list[str]:
+    durations = _durations_ms(reports)
+    return [
+        str(number),
+        f"{statistics.median(durations):.0f}",
+        str(min(durations)),
+        str(max(durations)),
+        str(sum(report.merges for report in reports)),
+    ]
 
 
 def _reports(harness: Harness, rows: int) -> Sequence[BatchReport]:

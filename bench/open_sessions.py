@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bench.batches import reports_of
-from bench.report import Figure, Report, Table
+from bench.report import Report, Table, paired
 from bench.rounds import Harness, progress
 
 if TYPE_CHECKING:
@@ -39,9 +39,9 @@ class Lifetime:
     closes: Sequence[BatchReport]
 
     @property
-    def median_ms(self) -> float:
-        """The median duration of a batch."""
-        return statistics.median(report.duration_ms for report in self.closes)
+    def durations_ms(self) -> list[int]:
+        """The duration of each batch."""
+        return [report.duration_ms for report in self.closes]
 
     def failures(self) -> list[str]:
         """Return a sentence for each batch that closed a wrong number of sessions."""
@@ -65,15 +65,15 @@ def open_sessions(harness: Harness) -> Report:
         rows=[_line(few), _line(many)],
         notes=failures or ["every batch closed the sessions that it had to"],
     )
-    figure = Figure(name="open_3m_vs_10k", value=many.median_ms / few.median_ms, target="<= 1.3")
+    figure = paired("open_3m_vs_10k", many.durations_ms, few.durations_ms, target="<= 1.3")
     return Report(tables=[table], figures=[figure], failures=failures)
 
 
 def _line(lifetime: Lifetime) -> list[str]:
-    durations = [report.duration_ms for report in lifetime.closes]
+    durations = lifetime.durations_ms
     return [
         f"{lifetime.open_sessions:,}",
-        f"{lifetime.median_ms:.0f}",
+        f"{statistics.median(durations):.0f}",
         str(min(durations)),
         str(max(durations)),
     ]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bench.contenders import Question
-from bench.report import Figure, Report, Table
-from bench.rounds import Entry, Harness, Measurements, disagreements, measure, verdict
+from bench.report import Report
+from bench.rounds import Entry, Harness, disagreements, measure
 from bench.throughput import tumbling
+from bench.timings import slower, timing_table
 
 RECORD = {"lateness": "record"}
 
@@ -28,24 +29,13 @@ def record_lateness(harness: Harness) -> Report:
         ],
     )
     failures = disagreements(measured)
-    table = Table(
-        title=f"record_lateness: {question.workload.rows:,} rows, median of {harness.rounds}",
-        header=["", "seconds", "least", "most"],
-        rows=[
-            [label, *(f"{seconds:.2f}" for seconds in (of.median_seconds, *_range(of)))]
-            for label, of in measured.items()
-        ],
-        notes=verdict(failures),
+    title = f"record_lateness: {question.workload.rows:,} rows, median of {harness.rounds}"
+    table = timing_table(title, measured, failures)
+    figure = slower(
+        "record_vs_batch_lateness", measured["record"], measured["batch"], target="<= 1.2"
     )
-    value = measured["record"].median_seconds / measured["batch"].median_seconds
-    figure = Figure(name="record_vs_batch_lateness", value=value, target="<= 1.2")
     return Report(tables=[table], figures=[figure], failures=failures)
 
 
 def _entry(label: str, question: Question) -> Entry:
     return Entry(label=label, contender="tidegate", question=question)
-
-
-def _range(measurements: Measurements) -> tuple[float, float]:
-    seconds = [run.seconds for run in measurements.runs]
-    return min(seconds), max(seconds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from statistics import median
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,11 +19,27 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One number to watch. ``target`` is text, e.g. ``<= 1.3``, or empty."""
+    """One number to watch. ``target`` is text, e.g. ``<= 1.3``, or empty.
+
+    ``spread`` has the numbers that ``value`` is the median of; empty if it was measured once.
+    """
 
     name: str
     value: float
     target: str = ""
+    spread: Sequence[float] = ()
+
+
+def paired(
+    name: str, above: Sequence[float], below: Sequence[float], *, target: str = ""
+) -> Figure:
+    """Return the median of the ratios of measurements that were taken in pairs.
+
+    What disturbs the machine for a while disturbs both of a pair, so the ratios of pairs lie closer
+    together than the measurements do.
+    """
+    ratios = [high / low for high, low in zip(above, below, strict=True)]
+    return Figure(name=name, value=median(ratios), target=target, spread=ratios)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,17 +66,28 @@ def format_table(table: Table) -> str:
 
 
 def format_figure(figure: Figure) -> str:
-    """Return the line for scripts."""
-    return f"ratio {figure.name} {figure.value:.3f}"
+    """Return the line for scripts; after the value what it is the median of, if there is more."""
+    line = f"ratio {figure.name} {figure.value:.3f}"
+    if len(figure.spread) < 2:
+        return line
+    least, most = min(figure.spread), max(figure.spread)
+    return f"{line} least {least:.3f} most {most:.3f} of {len(figure.spread)}"
 
 
 def format_targets(figures: Sequence[Figure]) -> str:
     """Return a line for each figure with a target; empty if there is none."""
     return "\n".join(
-        f"target {figure.name} {figure.target}, measured {figure.value:.3f}"
+        f"target {figure.name} {figure.target}, measured {figure.value:.3f}{_range(figure)}"
         for figure in figures
         if figure.target
     )
+
+
+def _range(figure: Figure) -> str:
+    """Return between which values the pairs of a figure lie, if there are several."""
+    if len(figure.spread) < 2:
+        return ""
+    return f" ({min(figure.spread):.3f} to {max(figure.spread):.3f})"
 
 
 def format_bytes(size: int) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.activity import Activity, TaskWatch
 from bench.contenders import CONTENDERS, Paths, Question
 from bench.session import start_session
 from bench.workload import generate, greatest_event_time_us
@@ -76,9 +77,13 @@ class Digest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """One run of one entry: wall time from start to end, per-batch durations, and the digest."""
+    """One run of one entry.
+
+    Wall time from start to end, what the cores did meanwhile, durations of batches, the digest.
+    """
 
     seconds: float
+    activity: Activity
     batches_ms: Sequence[float]
     digest: Digest
 
@@ -91,9 +96,14 @@ class Measurements:
     runs: Sequence[Measurement]
 
     @property
+    def seconds(self) -> list[float]:
+        """The wall time of each run, in the order of rounds."""
+        return [run.seconds for run in self.runs]
+
+    @property
     def median_seconds(self) -> float:
         """The median wall time of a run."""
-        return statistics.median(run.seconds for run in self.runs)
+        return statistics.median(self.seconds)
 
     @property
     def rows_per_second(self) -> float:
@@ -107,20 +117,27 @@ def entries(question: Question, contenders: Iterable[str] = tuple(CONTENDERS)) -
 
 
 def measure(harness: Harness, competing: Sequence[Entry]) -> dict[str, Measurements]:
-    """Run the entries in turn for every round (A B C A B C ..) and return measurements by label.
+    """Run the entries in turn, in rounds, and return measurements by label.
 
-    A warm-up round comes first: it takes up to twice as long as a third, while the JVM compiles.
+    Every other round runs them backwards (A B C, C B A, ..), so that no entry always comes after
+    the same one. A warm-up round comes first: it takes up to twice as long as a third, while the
+    JVM compiles.
     """
     for entry in competing:
         if entry.warms_up:
             _run(harness, entry)
     runs: dict[str, list[Measurement]] = {entry.label: [] for entry in competing}
     for round_number in range(1, harness.rounds + 1):
-        for entry in competing:
+        for entry in in_turn(competing, round_number):
             measurement = _run(harness, entry)
             runs[entry.label].append(measurement)
             progress(f"round {round_number}: {entry.label} {measurement.seconds:.2f} s")
     return {entry.label: Measurements(entry, runs[entry.label]) for entry in competing}
+
+
+def in_turn(competing: Sequence[Entry], round_number: int) -> Sequence[Entry]:
+    """Return the entries in the order of a round, counted from 1."""
+    return competing if round_number % 2 else competing[::-1]
 
 
 def disagreements(measured: dict[str, Measurements]) -> list[str]:
@@ -159,11 +176,15 @@ def _run(harness: Harness, entry: Entry) -> Measurement:
     paths = Paths(source=source, results=folder / "results", checkpoint=folder / "checkpoint")
     _settle(spark)
     try:
-        started = time.perf_counter()
-        batches_ms = CONTENDERS[entry.contender](spark, question, paths)
-        seconds = time.perf_counter() - started
+        with TaskWatch(spark) as watch:
+            started = time.perf_counter()
+            batches = CONTENDERS[entry.contender](spark, question, paths)
+            seconds = time.perf_counter() - started
         return Measurement(
-            seconds=seconds, batches_ms=batches_ms, digest=_digest(spark, question, paths)
+            seconds=seconds,
+            activity=watch.activity(),
+            batches_ms=[float(batch["durationMs"]["triggerExecution"]) for batch in batches],
+            digest=_digest(spark, question, paths),
         )
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bench.contenders import per_window_and_key
-from bench.report import Figure, Report, Table
-from bench.rounds import Entry, Harness, Measurement, disagreements, measure, verdict
+from bench.report import Report
+from bench.rounds import Entry, Harness, disagreements, measure
 from bench.throughput import events
+from bench.timings import slower, timing_table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -35,27 +35,14 @@ def shards(harness: Harness) -> Report:
         ],
     )
     failures = disagreements(measured)
-    table = Table(
-        title=f"shards: {plain.workload.rows:,} rows, median of {harness.rounds}",
-        header=["", "seconds", "least", "most"],
-        rows=[
-            [label, *(f"{seconds:.2f}" for seconds in (of.median_seconds, *_range(of.runs)))]
-            for label, of in measured.items()
-        ],
-        notes=verdict(failures),
-    )
-    none = measured["none"].median_seconds
+    title = f"shards: {plain.workload.rows:,} rows, median of {harness.rounds}"
+    table = timing_table(title, measured, failures)
     figures = [
-        Figure(name=f"{label}_vs_none", value=of.median_seconds / none, target="<= 1.1")
+        slower(f"{label}_vs_none", of, measured["none"], target="<= 1.1")
         for label, of in measured.items()
         if label != "none"
     ]
     return Report(tables=[table], figures=figures, failures=failures)
-
-
-def _range(runs: Sequence[Measurement]) -> tuple[float, float]:
-    seconds = [run.seconds for run in runs]
-    return min(seconds), max(seconds)
 
 
 def _window() -> Column:

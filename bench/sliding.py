@@ -6,8 +6,9 @@ import statistics
 from typing import TYPE_CHECKING
 
 from bench.contenders import AGGREGATES, Question
-from bench.report import Figure, Report, Table
-from bench.rounds import Entry, Harness, Measurements, disagreements, measure, verdict
+from bench.report import Report, paired
+from bench.rounds import Entry, Harness, Measurements, disagreements, measure
+from bench.timings import timing_table
 from bench.workload import Workload
 
 if TYPE_CHECKING:
@@ -40,21 +41,19 @@ def sliding(harness: Harness) -> Report:
     ]
     measured = measure(harness, competing)
     failures = disagreements(measured)
-    ours = {name: _median_ms(measured[name]) for name in LOOKBACKS}
+    ours = {name: _medians_ms(measured[name]) for name in LOOKBACKS}
     workload = questions["2h"].workload
     rows_a_batch = workload.rows // workload.files
-    table = Table(
-        title=(
-            f"sliding: {workload.rows:,} rows, {rows_a_batch:,} a batch (five minutes of them), "
-            f"{harness.rounds} rounds"
-        ),
-        header=["", "median ms a batch", "rows/s", "seconds", "windows checked"],
-        rows=[_line(name, measured[name], ours.get(name), rows_a_batch) for name in measured],
-        notes=verdict(failures),
+    table = timing_table(
+        f"sliding: {workload.rows:,} rows, {rows_a_batch:,} a batch (five minutes of them), "
+        f"{harness.rounds} rounds",
+        measured,
+        failures,
+        {"ms a batch": _median_ms, "rows/s": _rate, "windows checked": _checked},
     )
     figures = [
-        Figure(name="sliding_10min_vs_10s", value=ours["10min"] / ours["10s"]),
-        Figure(name="sliding_2h_vs_10s", value=ours["2h"] / ours["10s"], target="<= 1.5"),
+        paired("sliding_10min_vs_10s", ours["10min"], ours["10s"]),
+        paired("sliding_2h_vs_10s", ours["2h"], ours["10s"], target="<= 1.5"),
     ]
     return Report(tables=[table], figures=figures, failures=failures)
 
@@ -93,17 +92,22 @@ def _question(harness: Harness, name: str) -> Question:
     )
 
 
-def _median_ms(measurements: Measurements) -> float:
-    return statistics.median(
-        ms for run in measurements.runs for ms in run.batches_ms[COUNTED_FROM:]
-    )
+def _medians_ms(measurements: Measurements) -> list[float]:
+    """Return the median duration of a batch in each round; nothing for a batch job."""
+    counted = [run.batches_ms[COUNTED_FROM:] for run in measurements.runs]
+    return [statistics.median(durations) for durations in counted if durations]
 
 
-def _line(name: str, measurements: Measurements, ms: float | None, rows: int) -> list[str]:
-    return [
-        name,
-        "" if ms is None else f"{ms:.0f}",
-        "" if ms is None else f"{rows / ms * 1000:,.0f}",
-        f"{measurements.median_seconds:.1f}",
-        f"{measurements.runs[-1].digest.rows:,}",
-    ]
+def _median_ms(measurements: Measurements) -> str:
+    medians = _medians_ms(measurements)
+    return f"{statistics.median(medians):.0f}" if medians else ""
+
+
+def _rate(measurements: Measurements) -> str:
+    medians, workload = _medians_ms(measurements), measurements.entry.question.workload
+    rows = workload.rows // workload.files
+    return f"{rows / statistics.median(medians) * 1000:,.0f}" if medians else ""
+
+
+def _checked(measurements: Measurements) -> str:
+    return f"{measurements.runs[-1].digest.rows:,}"

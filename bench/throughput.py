@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bench.contenders import Question, per_window_and_key
-from bench.report import Figure, Report, Table
-from bench.rounds import Entry, Harness, Measurements, disagreements, entries, measure, verdict
+from bench.report import Report
+from bench.rounds import Entry, Harness, Measurements, disagreements, entries, measure
+from bench.timings import faster, slower, timing_table
 from bench.workload import Workload
 
 if TYPE_CHECKING:
@@ -52,55 +53,34 @@ def compare(
     """
     measured = measure(harness, [*entries(question, ("tidegate", *against)), *beside])
     ours = measured["tidegate"]
-    figures = [
-        Figure(
-            name=f"{question.name}_vs_{other}",
-            value=ours.rows_per_second / measured[other].rows_per_second,
-        )
-        for other in against
-    ]
+    figures = [faster(f"{question.name}_vs_{other}", ours, measured[other]) for other in against]
     figures += [
-        Figure(
-            name=f"{question.name}_vs_{entry.question.name}",
-            value=ours.median_seconds / measured[entry.label].median_seconds,
+        slower(
+            f"{question.name}_vs_{entry.question.name}",
+            ours,
+            measured[entry.label],
             target="<= 1.3",
         )
         for entry in beside
     ]
     failures = disagreements(measured)
-    return Report(
-        tables=[_table(harness, question, measured, failures)], figures=figures, failures=failures
-    )
-
-
-def _table(
-    harness: Harness,
-    question: Question,
-    measured: dict[str, Measurements],
-    failures: Sequence[str],
-) -> Table:
     workload = question.workload
-    return Table(
-        title=(
-            f"{question.name}: {workload.rows:,} rows, "
-            f"{workload.rows // workload.files:,} a batch, median of {harness.rounds}"
-        ),
-        header=["", "M rows/s", "seconds", "least", "most", "results checked"],
-        rows=[_line(label, measurements) for label, measurements in measured.items()],
-        notes=verdict(failures),
+    table = timing_table(
+        f"{question.name}: {workload.rows:,} rows, "
+        f"{workload.rows // workload.files:,} a batch, median of {harness.rounds}",
+        measured,
+        failures,
+        {"M rows/s": _millions, "results checked": _checked},
     )
+    return Report(tables=[table], figures=figures, failures=failures)
 
 
-def _line(label: str, measurements: Measurements) -> list[str]:
-    seconds = [run.seconds for run in measurements.runs]
-    return [
-        label,
-        f"{measurements.rows_per_second / 1e6:.2f}",
-        f"{measurements.median_seconds:.2f}",
-        f"{min(seconds):.2f}",
-        f"{max(seconds):.2f}",
-        f"{measurements.runs[-1].digest.rows:,}",
-    ]
+def _millions(measurements: Measurements) -> str:
+    return f"{measurements.rows_per_second / 1e6:.2f}"
+
+
+def _checked(measurements: Measurements) -> str:
+    return f"{measurements.runs[-1].digest.rows:,}"
 
 
 def events(harness: Harness) -> Workload:
