@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession, functions
 
 from interpreted import interpreting
 from side_by_side import Results, side_by_side
+from tidegate.plan.aggregates.one_row import of_one_row
 from tidegate.plan.aggregates.planned import (
     PlannedAccumulator,
     evaluation,
@@ -280,6 +281,25 @@ def test_stored_rows_give_the_same(
     name: str, evaluated: Results[str, Native], native: Native
 ) -> None:
     _assert_equal(evaluated[name].answers, native.answers)
+
+
+@pytest.mark.parametrize("typed", [True, False])
+def test_an_update_over_one_row_is_known_without_an_aggregate(typed: bool, rows: DataFrame) -> None:
+    planned = [plan_accumulator(each.aggregate, arguments(typed=typed)) for each in CALLS]
+    updates = {column.name: column.update for each in planned for column in each.columns}
+    scalars = {name: of_one_row(update) for name, update in updates.items()}
+    known = {name: scalar for name, scalar in scalars.items() if scalar is not None}
+    assert len(known) >= 30
+    numbered = rows.limit(100).selectExpr("*", "monotonically_increasing_id() AS _place").persist()
+    calls = [functions.expr(updates[name]).alias(name) for name in known]
+    aggregated = numbered.groupBy("_place").agg(*calls)
+    types = _types(aggregated)
+    cast = [f"CAST({sql} AS {types[name]}) AS {name}_" for name, sql in known.items()]
+    both = aggregated.join(numbered.selectExpr("_place", *cast), "_place")
+    differing = [f"count_if(NOT ({name} <=> {name}_)) AS {name}" for name in known]
+    found = both.selectExpr("count(1) AS _rows", *differing).collect()[0].asDict()
+    numbered.unpersist()
+    assert found == {"_rows": 100, **dict.fromkeys(known, 0)}
 
 
 def merged(rows: DataFrame, native: Native, split: Split) -> DataFrame:

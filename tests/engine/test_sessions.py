@@ -160,9 +160,16 @@ def test_a_close_beside_many_open_sessions_reads_pages_and_shuffles_no_other_key
     with SqlMetrics(spark) as seen:
         closed = batch(f"SELECT {at} 1000100L) AS ts, 'another' AS k")
     assert len(closed.rows) == 8  # of the keys 0 to 9, whose last rows were before 0.1 s
-    # Two pages at most of what is due, three times; the keys and times of all that it may touch.
+    # Two pages at most of what is due, three times, and once of what ends soon; the keys and times
+    # of all that it may touch.
     assert max(seen.of(READ)) <= 80_000 + 10
-    assert sum(seen.of(READ)) <= 80_000 + 10 + 3 * 2 * PAGE + 10
+    assert sum(seen.of(READ)) <= 80_000 + 10 + 4 * 2 * PAGE + 10
+    assert max(seen.of(SHUFFLED)) <= 20
+    with SqlMetrics(spark) as seen:
+        closed = batch(f"SELECT {at} 1000200L) AS ts, 'one more' AS k")
+    assert len(closed.rows) == 10
+    # The close before has told that few are due, so they need not be counted.
+    assert sum(seen.of(READ)) <= 80_000 + 20 + 3 * 2 * PAGE + 20
     assert max(seen.of(SHUFFLED)) <= 20
 
 

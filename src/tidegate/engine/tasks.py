@@ -31,6 +31,12 @@ GROWTH = 4
 # source has: enough to read slow partitions in parallel, few enough to read the files again.
 FEW_FILES = 8
 
+# Rows of a batch are not grouped before they are written if the last batch whose rows were had at
+# least so many, and groups of less than so many rows each; now and then they are, to see.
+UNGROUPED_FROM = 50_000
+UNGROUPED_UP_TO = 1.25
+GROUPED_EVERY = 16
+
 # The fast hash map of an aggregation has room for 2**bits groups; further groups go to a slower map
 # (4 M rows in 400 K groups: 1.2 s with 16 bits, Spark's default; 0.85 s with 20). A larger map
 # costs a small batch a few milliseconds.
@@ -54,6 +60,8 @@ class Tasks:
         # the most files that a batch was written to.
         self._batch: tuple[int, int] | None = None
         self._files = 0
+        # How many batches may yet be written without grouping their rows.
+        self._ungrouped = 0
 
     def set(self, count: int | None = None) -> None:
         """Set how many tasks the next shuffle has, by default the maximum."""
@@ -89,6 +97,16 @@ class Tasks:
         """Record how many state rows a batch had, and the files that they were written to."""
         self._batch = (rows, sum(file.bytes for file in files))
         self._files = max(self._files, len(files))
+
+    def note_groups(self, rows: int, groups: int) -> None:
+        """Record how many groups the rows of a batch were, if they have been grouped."""
+        are_many = rows >= UNGROUPED_FROM and rows < UNGROUPED_UP_TO * groups
+        self._ungrouped = GROUPED_EVERY - 1 if are_many else 0
+
+    def is_grouping_worth(self) -> bool:
+        """Whether the rows of the next batch should be grouped, judging by earlier ones."""
+        self._ungrouped = max(0, self._ungrouped - 1)
+        return self._ungrouped == 0
 
     def _tasks_of_batch(self) -> int | None:
         """Tasks for a batch like the last one, with room to grow; None before the first batch."""

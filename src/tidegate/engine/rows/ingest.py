@@ -53,12 +53,14 @@ class Intake:
         late: the condition (Spark SQL over placed rows) that a row which ``place`` classified as
             accumulated is late for all its windows; such rows stay in the segment, but no window
             uses them.
+        is_grouped: whether a placed row represents many rows, and was shuffled to do so.
     """
 
     shape: StateRow
     time: str
     partial: str | None = None
     late: str | None = None
+    is_grouped: bool = False
 
 
 def take_in(placed: DataFrame, intake: Intake, start: BatchStart, io: StateIO) -> Ingested:
@@ -76,7 +78,7 @@ def take_in(placed: DataFrame, intake: Intake, start: BatchStart, io: StateIO) -
     watched, numbers = observed(placed, expressions)
     kept = intake.shape.kept(watched)
     # Grouped rows were shuffled, so there are as many files as tasks were set.
-    kept = kept if intake.shape.aggregated else io.tasks.gathered(kept)
+    kept = kept if intake.is_grouped else io.tasks.gathered(kept)
     name, files = io.write(start.epoch, "batch", kept)
     seen = numbers()
     io.tasks.note_batch(seen["groups"], files)
@@ -110,7 +112,7 @@ def _numbers(intake: Intake, start: BatchStart, places: Sequence[str]) -> dict[s
         "first": f"min({_if(kept, intake)})",
         "last": f"max({_if(kept, intake)})",
     }
-    if intake.shape.aggregated:
+    if intake.is_grouped:
         # There is at most one partial for each fate (and pane) and task, so the list is short.
         other = ", ".join([FATE, ROWS, *places])
         numbers["others"] = f"collect_list(IF({KEPT}, NULL, struct({other})))"

@@ -65,7 +65,13 @@ class PaneOperator:
         if bound_us is not None and not self.grid.single:
             partial = f"{PANE} < {by_reference(self.grid.first_whole(bound_us), PANE)}"
         time = f"IF({KEPT}, {PANE}, NULL)" if start.tells_places else PANE
-        intake = Intake(shape=self.shape, time=time, partial=partial, late=late)
+        intake = Intake(
+            shape=self.shape,
+            time=time,
+            partial=partial,
+            late=late,
+            is_grouped=self.shape.aggregated,
+        )
         ingested = take_in(placed, intake, start, io)
         fate = fate_sql(self.plan, self.grid, start)
         ingested = replace(ingested, judged=lambda: judge(rows, self.plan, start, fate))

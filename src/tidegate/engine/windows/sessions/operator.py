@@ -24,7 +24,7 @@ batch with suspects reads state.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions
@@ -32,10 +32,11 @@ from pyspark.sql import functions
 from tidegate.engine.rows.ingest import Intake, take_in
 from tidegate.engine.rows.prepare import Fate, fate_case, judge
 from tidegate.engine.windows.operator import Arrival, Closed, Closing, Ingested, LateWindows
+from tidegate.engine.windows.sessions.chains import FIRST, LAST
+from tidegate.engine.windows.sessions.due import DueSpans, Foresight
 from tidegate.engine.windows.sessions.quotas import SessionQuotas
 from tidegate.engine.windows.sessions.record import Followed
 from tidegate.engine.windows.sessions.settling import (
-    DueSpans,
     Live,
     Settling,
     before,
@@ -43,12 +44,7 @@ from tidegate.engine.windows.sessions.settling import (
     open_from,
     reaching,
 )
-from tidegate.engine.windows.sessions.spans import (
-    FIRST,
-    LAST,
-    LAST_TIME,
-    SessionShape,
-)
+from tidegate.engine.windows.sessions.spans import LAST_TIME, SessionShape
 from tidegate.engine.windows.state_rows import KEPT
 from tidegate.plan.columns import FATE, IS_LATE, TIME
 from tidegate.plan.time_columns import GREATEST_TIME_US
@@ -72,6 +68,7 @@ class SessionOperator:
     gap_us: int
     shape: SessionShape
     state_schema: StructType
+    foresight: Foresight = field(default_factory=Foresight, compare=False)
 
     def ingest(self, arrival: Arrival, io: StateIO) -> Ingested:
         start = arrival.start
@@ -101,23 +98,45 @@ class SessionOperator:
             shape=self.shape,
             schema=self.state_schema,
             following=self._following,
+            foresight=self.foresight,
         )
 
     def _taken_in(self, arrival: Arrival, io: StateIO) -> Ingested:
         start = arrival.start
-        placed = self.shape.place(arrival.rows, self.plan, start)
+        placed, is_grouped = self._placed(arrival, io)
         suspect = None
         if start.bound_us is not None:
             suspect = ends_before(LAST_TIME, start.bound_us - self.gap_us)
         # A row has only one window, so the count of partially late rows is free for the suspects.
-        intake = Intake(shape=self.shape, time=f"IF({KEPT}, {LAST_TIME}, NULL)", partial=suspect)
+        intake = Intake(
+            shape=self.shape,
+            time=f"IF({KEPT}, {LAST_TIME}, NULL)",
+            partial=suspect,
+            is_grouped=is_grouped,
+        )
         ingested = take_in(placed, intake, start, io)
+        if is_grouped:
+            spans = sum(segment.rows for segment in ingested.segments)
+            io.tasks.note_groups(ingested.counts.accumulated, spans)
         if not ingested.counts.partial:
             return replace(ingested, judged=lambda: self._judged(arrival, None, io))
         if self.plan.watermark.by_record and not start.is_followed:
             # A suspect is behind, so the batch is taken in again.
             return replace(ingested, some_behind=True)
         return self._settled(ingested, arrival, io)
+
+    def _placed(self, arrival: Arrival, io: StateIO) -> tuple[DataFrame, bool]:
+        """Return the spans of a batch, and whether rows have been grouped to make them."""
+        if not self.shape.aggregated or not (self._counts_spans or io.tasks.is_grouping_worth()):
+            spans = self.shape.of_rows(arrival.rows, self.plan, arrival.start, self.state_schema)
+            if spans is not None:
+                return spans, False
+        return self.shape.place(arrival.rows, self.plan, arrival.start), self.shape.aggregated
+
+    @property
+    def _counts_spans(self) -> bool:
+        """Whether a quota asks how many spans there are, so that they should be few."""
+        return self.plan.max_groups is not None or self.plan.max_rows is not None
 
     def _settled(self, ingested: Ingested, arrival: Arrival, io: StateIO) -> Ingested:
         """Chain the suspects of a batch with its other rows and with open sessions of the state.
@@ -152,7 +171,7 @@ class SessionOperator:
             ingested,
             segments=(batch, settled.segment),
             counts=counts,
-            judged=lambda: self._judged(arrival, settled.segment, io),
+            judged=lambda: self._judged(arrival, settled.written, io),
             some_behind=True,
         )
 
@@ -170,17 +189,18 @@ class SessionOperator:
             all_live = Live(spans=spans, segments=live, bound_us=closing.before_us)
             settled = self._settling.of_followed(closing.epoch, all_live, behind, due_us, io)
         else:
-            spans = before(io.read(due), due_us, due)
+            spans, from_us = before(io.read(due), due_us, due), None
             if closing.before_us is not None:
-                spans = open_from(spans, closing.before_us - self.gap_us, due)
-            due_spans = DueSpans(spans=spans, segments=due, due_us=due_us)
+                from_us = closing.before_us - self.gap_us
+                spans = open_from(spans, from_us, due)
+            due_spans = DueSpans(spans=spans, segments=due, due_us=due_us, from_us=from_us)
             settled = self._settling.of_due(closing.epoch, due_spans, open_, io)
         open_ = settled.tightened(open_)
         carried = (settled.segment,) if settled.segment.rows else ()
         left = replace(closing.tables, windows=(*open_, *carried))
         if not settled.ended:
             return Closed(tables=left)
-        ended = io.read([settled.segment])
+        ended = io.read([settled.written])
         return Closed(
             tables=left,
             groups=self.shape.groups(before(ended, due_us)),

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.engine.rows.prepare import Fate, fate_case, judge
 from tidegate.engine.rows.quotas import COUNTED, PARTIAL, PLACE
-from tidegate.engine.windows.sessions.spans import FIRST, LAST
+from tidegate.engine.windows.sessions.chains import FIRST, LAST
 from tidegate.engine.windows.state_rows import KEPT
 from tidegate.plan.columns import END, EVICTED, TIME
 from tidegate.spark.statements import by_reference, over_all

@@ -6,15 +6,17 @@ there for the results, and those that are still open stay in the state.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions
 
-from tidegate.engine.tasks import are_few, few_rows_of
+from tidegate.engine.tasks import GROWTH, are_few
+from tidegate.engine.windows.sessions.chains import FIRST, LAST
+from tidegate.engine.windows.sessions.due import DueSpans, Foresight
 from tidegate.engine.windows.sessions.record import Followed
-from tidegate.engine.windows.sessions.spans import ENDS, FIRST, LAST, SESSIONS, SessionShape
+from tidegate.engine.windows.sessions.spans import ENDS, SESSIONS, SessionShape
 from tidegate.plan.columns import ROWS
 from tidegate.spark.observe import observed
 from tidegate.spark.statements import by_reference
@@ -36,12 +38,14 @@ class Settling:
         shape: what a span is.
         schema: the columns of the state.
         following: follows keys whose sessions may have parted.
+        foresight: what the last close beside many spans has seen of the next one.
     """
 
     gap_us: int
     shape: SessionShape
     schema: StructType
     following: Followed
+    foresight: Foresight
 
     def of_due(
         self, epoch: int, due: DueSpans, may_touch: Sequence[Segment], io: StateIO
@@ -52,18 +56,37 @@ class Settling:
         others have ended.
         """
         io.tasks.set_for([*due.segments, *may_touch])
-        near, seen = None, None
-        if may_touch:
-            live = open_from(io.read(may_touch), due.due_us, may_touch)
-            live = live.select(*self.shape.keys, FIRST, LAST)
-            near, seen = observed(self._near(live, due.due_us, may_touch), {"next": f"min({LAST})"})
-            if self.shape.keys and not are_few(may_touch) and due.are_few():
-                near = _of_same_keys(near, due.spans, self.shape.keys)
-        settled = self._written(epoch, self.shape.chained(due.spans, near), due.due_us, io)
-        if seen is None:
-            return settled
+        near = self._touching(due, may_touch, io) if may_touch else None
+        spans = None if near is None else near.spans
+        settled = self._written(epoch, self.shape.chained(due.spans, spans), due.due_us, io)
+        return settled if near is None else replace(settled, next_us=near.next_us())
+
+    def _touching(self, due: DueSpans, may_touch: Sequence[Segment], io: StateIO) -> _Near:
+        """Keys and times of spans that are not due, and that due ones may touch.
+
+        Beside many, those of a few due ones are found without a shuffle, and the next end is looked
+        for only among those that end soon: to observe a row costs more than to read it.
+        """
+        live = open_from(io.read(may_touch), due.due_us, may_touch)
+        near = self._near(live.select(*self.shape.keys, FIRST, LAST), due.due_us, may_touch)
+        keys, numbers = self.shape.keys, {"next": f"min({LAST})"}
         # A span that is not near begins, and so ends, the gap after ``due_us`` or later.
-        return replace(settled, next_us=_least(seen()["next"], due.due_us + self.gap_us))
+        if not keys or are_few(may_touch) or not due.are_few(self.foresight):
+            watched, seen = observed(near, numbers)
+            return _Near(watched, lambda: _least(seen()["next"], due.due_us + self.gap_us))
+        io.tasks.set(1)
+        soon_us = due.due_us + min(GROWTH * due.advance_us, self.gap_us)
+        soon = before(near, soon_us, may_touch).coalesce(1)
+        watched, seen = observed(soon, {**numbers, "rows": "count(1)"})
+        later = open_from(near, soon_us, may_touch)
+        found = _of_same_keys(watched.unionByName(later), due.spans, keys)
+
+        def next_us() -> int:
+            ends = seen()
+            self.foresight.note(may_touch, due.due_us, soon_us, ends["rows"])
+            return _least(ends["next"], soon_us)
+
+        return _Near(found, next_us)
 
     def of_followed(
         self, epoch: int, live: Live, behind: Sequence[Segment], due_us: int, io: StateIO
@@ -101,6 +124,7 @@ class Settling:
         chained, numbers = observed(
             chained,
             {
+                "spans": "count(1)",
                 "open": f"count_if({goes_on})",
                 "first": f"min(IF({goes_on}, {LAST}, NULL))",
                 "last": f"max(IF({goes_on}, {LAST}, NULL))",
@@ -120,26 +144,18 @@ class Settling:
         )
         return Settled(
             segment=segment,
+            spans=found["spans"],
             ended=found["ended"] or 0,
             ended_rows=found["ended_rows"] or 0,
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DueSpans:
-    """The spans of segments with a ``_last`` before ``due_us``."""
+@dataclass(frozen=True, slots=True)
+class _Near:
+    """Spans that due ones may touch; ``next_us`` is called after the job, see ``Settled``."""
 
     spans: DataFrame
-    segments: Sequence[Segment]
-    due_us: int
-
-    def are_few(self) -> bool:
-        """Whether their keys fit into one task. Counts them, which takes a small job.
-
-        Segments of many rows are sorted once they are merged, so it reads what is due.
-        """
-        few = few_rows_of(self.segments)
-        return self.spans.select(LAST).limit(few + 1).count() <= few
+    next_us: Callable[[], int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,15 +173,22 @@ class Settled:
 
     Attributes:
         segment: the segment written; its bounds and row count are those of sessions still open.
+        spans: how many it has in all.
         ended: how many sessions have ended; ``ended_rows`` is their number of rows.
         next_us: a time before which no other span of the segments read ends; None if none were
             read.
     """
 
     segment: Segment
+    spans: int
     ended: int
     ended_rows: int
     next_us: int | None = None
+
+    @property
+    def written(self) -> Segment:
+        """The segment with the number of all its spans, by which it is read."""
+        return replace(self.segment, rows=self.spans)
 
     def tightened(self, segments: Sequence[Segment]) -> tuple[Segment, ...]:
         """Return segments with bounds that exclude spans already handled."""
@@ -200,11 +223,14 @@ def _constant(us: int, beside: str, segments: Sequence[Segment]) -> str:
 
 
 def _of_same_keys(near: DataFrame, due: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """The spans of keys that have a due span, of which there are few: others need no shuffle."""
-    names = {key: f"_due{key}" for key in keys}
-    found = due.selectExpr(*(f"{key} AS {name}" for key, name in names.items()))
-    same = " AND ".join(f"{key} <=> {name}" for key, name in names.items())
-    return near.join(functions.broadcast(found), functions.expr(same), "left_semi")
+    """The spans of keys that have a due span, of which there are few: others need no shuffle.
+
+    Also a few others, because keys are compared by a hash, which is quicker: they may be NULL, and
+    Spark joins by one BIGINT with less work than by anything else.
+    """
+    hashed = f"xxhash64({', '.join(keys)})"
+    found = due.selectExpr(f"{hashed} AS _due")
+    return near.join(functions.broadcast(found), functions.expr(f"{hashed} = _due"), "left_semi")
 
 
 def _least(seen: int | None, other: int) -> int:

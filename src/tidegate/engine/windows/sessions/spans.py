@@ -14,7 +14,19 @@ from typing import TYPE_CHECKING, Protocol
 from tidegate.engine.rows.ingest import StateRow
 from tidegate.engine.rows.prepare import classify_sql, fate_case, judged_sql
 from tidegate.engine.windows.panes.grid import PaneGrid
+from tidegate.engine.windows.sessions.chains import (
+    FIRST,
+    LAST,
+    NEAR_FIRST,
+    NEAR_LAST,
+    SESSION,
+    STARTS,
+    numbered,
+    reaching,
+    together,
+)
 from tidegate.engine.windows.state_rows import KEPT, group_numbers, row_numbers, whole_groups
+from tidegate.plan.aggregates.one_row import of_one_row
 from tidegate.plan.columns import (
     AFTER,
     CAME,
@@ -38,13 +50,9 @@ if TYPE_CHECKING:
     from tidegate.plan.physical import PhysicalPlan
     from tidegate.plan.stages import IngestPartials, IngestRows
 
-FIRST, LAST = "_first", "_last"
 # The last time of a placed span; the watermark may follow another time, see ``row_numbers``.
 LAST_TIME = "_last_t"
-# Used only while spans are chained: whether a span is due, whether it is the first of its session,
-# the number of the session within its key, the times of the key's spans that are not due, and the
-# number of sessions that a chained row counts as.
-DUE, STARTS, SESSION, NEAR_FIRST, NEAR_LAST = "_due", "_starts", "_session", "_from", "_to"
+# The number of sessions that a chained span counts as.
 SESSIONS = "_sessions"
 # Of a followed span (``record.py``): the number of its session within the key, and the times of
 # that session.
@@ -67,6 +75,14 @@ class SessionShape(StateRow, Protocol):
 
     def place(self, rows: DataFrame, plan: PhysicalPlan, start: BatchStart) -> DataFrame:
         """Return a batch's spans with ``_class``, ``_last_t`` and ``row_numbers``."""
+
+    def of_rows(
+        self, rows: DataFrame, plan: PhysicalPlan, start: BatchStart, schema: StructType
+    ) -> DataFrame | None:
+        """``place`` with a span for each row; None if a span has to represent many.
+
+        ``schema``: the columns of the state.
+        """
 
     def chained(self, due: DataFrame, near: DataFrame | None) -> DataFrame:
         """Return due spans with the times of their sessions, ``_rows`` and ``_sessions``.
@@ -128,6 +144,22 @@ class SpanPartials:
         group = _list(*by)
         return over(rows, f"SELECT {group}, {_named(updates)} FROM ({classified}) GROUP BY {group}")
 
+    def of_rows(
+        self, rows: DataFrame, plan: PhysicalPlan, start: BatchStart, schema: StructType
+    ) -> DataFrame | None:
+        columns = {each.name: of_one_row(each.update) for each in self.aggregation.partial_columns}
+        if None in columns.values() or self.by_record or start.tells_shards:
+            return None
+        values = {
+            name: f"CAST({sql} AS {schema[name].dataType.simpleString()})"
+            for name, sql in columns.items()
+        }
+        values |= {FIRST: TIME, LAST_TIME: TIME, **row_numbers(plan), ROWS: "1L"}
+        judged = _judged_sql(rows.columns, plan, start)
+        classified = classify_sql(judged, plan, buckets(self.gap_us), start, self.aggregation)
+        named = _list(FATE, *self.keys, _named(values))
+        return over(rows, f"SELECT {named} FROM ({classified})")
+
     def kept(self, placed: DataFrame) -> DataFrame:
         came = [AFTER, CAME] if self.by_record else []
         columns = (*self.keys, *came, FIRST, f"{LAST_TIME} AS {LAST}", ROWS, *self._columns)
@@ -142,12 +174,12 @@ class SpanPartials:
         merges |= {NEAR_FIRST: f"min({NEAR_FIRST})", NEAR_LAST: f"max({NEAR_LAST})"}
         group = _list(*self.keys, SESSION)
         sessions = (
-            f"SELECT {group}, {_named(merges)} FROM ({_numbered(self.keys, self.gap_us)}) "
-            f"WHERE {DUE} GROUP BY {group}"
+            f"SELECT {group}, {_named(merges)} FROM ({numbered(self.keys, self.gap_us, near)}) "
+            f"GROUP BY {group}"
         )
-        columns = {**_cast(due.schema), LAST: _reaching(LAST, self.gap_us)}
+        columns = {**_cast(due.schema), LAST: reaching(LAST, self.gap_us)}
         statement = f"SELECT {_named(columns)}, 1 AS {SESSIONS} FROM ({sessions})"
-        return over(_together(due, near), statement)
+        return over(together(due, near), statement)
 
     def ended(self, spans: DataFrame) -> DataFrame:
         group = _list(*self.keys, NUMBER)
@@ -209,6 +241,11 @@ class SpanRows:
             numbers[AFTER] = "CAST(NULL AS BIGINT)"
         return over(rows, f"SELECT *, {_named(numbers)} FROM ({classified})")
 
+    def of_rows(
+        self, rows: DataFrame, plan: PhysicalPlan, start: BatchStart, schema: StructType
+    ) -> DataFrame | None:
+        return self.place(rows, plan, start)
+
     def kept(self, placed: DataFrame) -> DataFrame:
         arguments = (argument.name for argument in self.aggregation.arguments)
         spans = (f"{TIME} AS {FIRST}", f"{TIME} AS {LAST}")
@@ -223,11 +260,11 @@ class SpanRows:
         session = f"OVER (PARTITION BY {_list(*self.keys, SESSION)})"
         last = f"max({LAST}) {session}"
         columns = {name: name for name in due.columns}
-        columns |= {FIRST: f"min({FIRST}) {session}", LAST: _reaching(last, self.gap_us)}
+        columns |= {FIRST: f"min({FIRST}) {session}", LAST: reaching(last, self.gap_us)}
         columns |= {ROWS: "1L", SESSIONS: f"IF({STARTS}, 1, 0)"}
-        spans = _numbered(self.keys, self.gap_us)
-        statement = f"SELECT {_named(columns)} FROM ({spans}) WHERE {DUE}"
-        return over(_together(due, near), statement)
+        spans = numbered(self.keys, self.gap_us, near)
+        statement = f"SELECT {_named(columns)} FROM ({spans})"
+        return over(together(due, near), statement)
 
     def ended(self, spans: DataFrame) -> DataFrame:
         by = _list(*self.keys, NUMBER)
@@ -277,39 +314,6 @@ def _cast(schema: StructType) -> dict[str, str]:
 def _own(followed: DataFrame) -> list[str]:
     """The columns of followed spans that the state has."""
     return [name for name in followed.columns if name not in (NUMBER, OPENS, ENDS)]
-
-
-def _together(due: DataFrame, near: DataFrame | None) -> DataFrame:
-    marked = due.selectExpr("*", f"true AS {DUE}")
-    if near is None:
-        return marked
-    return marked.unionByName(near.selectExpr("*", f"false AS {DUE}"), allowMissingColumns=True)
-
-
-def _numbered(keys: list[str], gap_us: int) -> str:
-    """The statement of spans with the number of their session.
-
-    In order of first time, a span starts a session if it is more than the gap after all previous
-    ones. All window functions share one sort.
-    """
-    of_key = f"PARTITION BY {_list(*keys)} " if keys else ""
-    order = f"{of_key}ORDER BY {FIRST}"
-    before = f"max({LAST}) OVER ({order} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
-    starting = (
-        f"SELECT *, coalesce({FIRST} > {before} + {gap_us}L, true) AS {STARTS} FROM {{frame}}"
-    )
-    numbers = {
-        # By RANGE, so that spans with the same first time get the same number in any order.
-        SESSION: f"sum(IF({STARTS}, 1L, 0L)) OVER ({order} RANGE UNBOUNDED PRECEDING)",
-        NEAR_FIRST: f"min(IF({DUE}, NULL, {FIRST})) OVER ({of_key})",
-        NEAR_LAST: f"max(IF({DUE}, NULL, {LAST})) OVER ({of_key})",
-    }
-    return f"SELECT *, {_named(numbers)} FROM ({starting})"
-
-
-def _reaching(last: str, gap_us: int) -> str:
-    """The session's last known time: extended to the spans that are not due, if it touches them."""
-    return f"IF({last} + {gap_us}L >= {NEAR_FIRST}, {NEAR_LAST}, {last})"
 
 
 def _shown(gap_us: int) -> tuple[str, str]:

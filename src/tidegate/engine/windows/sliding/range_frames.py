@@ -42,6 +42,7 @@ from tidegate.engine.windows.sliding.range_join import (
     windows_due,
 )
 from tidegate.engine.windows.state_rows import KEPT
+from tidegate.plan.aggregates.one_row import closing_bracket, of_one_row
 from tidegate.plan.columns import AFTER, INSTANCE, ORDER, PANE, TIME
 from tidegate.spark.statements import ROW_NUMBER, by_reference, is_one_of, over, over_all
 
@@ -68,11 +69,13 @@ class FramedRows:
     Attributes:
         own_group: a window has one group, that of its trigger, because all keys are partition
             keys; otherwise it has a group for each key among its rows.
+        all_trigger: every row has a window, because there is no WHEN.
     """
 
     reach: Reach
     aggregation: IngestPartials
     own_group: bool
+    all_trigger: bool
     state_schema: StructType
 
     @property
@@ -182,7 +185,10 @@ class FramedRows:
         return rows.where(f"{WIDTH} = 0L AND ({' OR '.join(f'({each})' for each in needed)})")
 
     def _partials(self, due: Due) -> str:
-        """Partials of rows: one for each time, and one for each trigger if it has one group."""
+        """Partials of rows: one for each time, and one for each trigger if it has one group.
+
+        If all rows trigger, the latter are rows, so nothing is aggregated unless it has to be.
+        """
         asked = due.condition if self.own_group else "false"
         # Few rows share a group, so shuffle once, before grouping.
         layout = f"/*+ REPARTITION({', '.join(self.by)}) */ " if self.by else ""
@@ -191,8 +197,11 @@ class FramedRows:
         )
         # The aliases let Spark see that a union of partials keeps their partitioning.
         named = [f"{name} AS {name}" for name in self.by]
-        columns = ", ".join([*named, AT, PLACE, *self._updates(), f"1 AS {PRESENT}"])
-        return f"SELECT {columns} FROM ({placed}) GROUP BY {', '.join([*self.by, AT, PLACE])}"
+        single = self._of_one_row() if self.own_group and self.all_trigger else None
+        columns = [*named, AT, PLACE, *(single or self._updates()), f"1 AS {PRESENT}"]
+        partials = f"SELECT {', '.join(columns)} FROM ({placed})"
+        group = ", ".join([*self.by, AT, PLACE])
+        return partials if single else f"{partials} GROUP BY {group}"
 
     def _folded(self, state: str, columns: list[str], at_us: int) -> str:
         """One partial for each partition and key, at a time that all windows share."""
@@ -245,6 +254,14 @@ class FramedRows:
         # A group in both buckets of a window was joined twice.
         return met.select(*self.by, AT, PLACE).distinct()
 
+    def _of_one_row(self) -> list[str] | None:
+        """The updates as scalars over a row; None if one of them has to be an aggregate."""
+        types = {each.name: each.dataType.simpleString() for each in self.state_schema}
+        found = {each.name: of_one_row(each.update) for each in self.aggregation.partial_columns}
+        if None in found.values():
+            return None
+        return [f"CAST({sql} AS {types[name]}) AS {name}" for name, sql in found.items()]
+
     def _updates(self) -> list[str]:
         return [f"{each.update} AS {each.name}" for each in self.aggregation.partial_columns]
 
@@ -271,6 +288,7 @@ def framed_rows(
     shape = FramedRows(
         reach=reach,
         aggregation=aggregation,
+        all_trigger=window.when is None,
         own_group={key.expression.sql for key in aggregation.keys} <= set(window.partition_by),
         state_schema=rows.schema,
     )
@@ -292,22 +310,13 @@ def framed(merge: str, over: str) -> str:
     'flatten(collect_list(v_1) OVER w)'
     """
     ends = sorted(
-        _closing_bracket(merge, call.end() - 1)
+        closing_bracket(merge, call.end() - 1)
         for call in re.finditer(r"\b(\w+)\s*\(", merge)
         if call[1].lower() in _aggregates()
     )
     for end in reversed(ends):
         merge = f"{merge[: end + 1]} {over}{merge[end + 1 :]}"
     return merge
-
-
-def _closing_bracket(text: str, opening: int) -> int:
-    depth = 0
-    for token in re.finditer(r"'(?:[^'\\]|\\.)*'|[()]", text[opening:]):
-        depth += {"(": 1, ")": -1}.get(token[0], 0)
-        if depth == 0:
-            return opening + token.start()
-    raise AssertionError(f"unbalanced brackets in {text}")
 
 
 @cache
