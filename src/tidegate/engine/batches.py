@@ -17,6 +17,7 @@ from tidegate.engine.gate import Gate, TurnedAway
 from tidegate.engine.offsets import SparkProgress
 from tidegate.engine.pace import Pace
 from tidegate.engine.watch import OnBatch, Watch, name_of
+from tidegate.spark.batch_plan import BatchPlans
 from tidegate.spark.isolation import most_tasks, private_session
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from tidegate.engine.beside import Group
     from tidegate.engine.stepper import Stepper
     from tidegate.metrics.report import BatchReport
+    from tidegate.state.batch import SparkBatch
 
 _HOLD_SECONDS = 10
 
@@ -89,6 +91,7 @@ class Batches:
         self.steppers = group.steppers(private_session(spark), self.report)
         self._progress = SparkProgress(spark, launch.checkpoint)
         self._query_id = ""
+        self._plans = BatchPlans(spark, "")
         self._has_session = False
         self._pace = Pace(0)
         self._is_active: Callable[[], bool] = lambda: True
@@ -158,10 +161,11 @@ class Batches:
                 self.steppers = self._group.steppers(rows.sparkSession, self.report)
                 self._progress = SparkProgress(rows.sparkSession, self._launch.checkpoint)
                 self._query_id = self._progress.query_id()
+                self._plans = BatchPlans(rows.sparkSession, self._query_id)
                 self._has_session = True
             batch = self._progress.batch(batch_id).of_query(self._query_id)
             self.steppers.limit_tasks(most_tasks(self._spark, self._conf))
-            self.steppers.run(batch, _rows_of(rows))
+            self._step(batch, rows)
         except Exception as error:
             self.failure = error
             raise
@@ -169,6 +173,17 @@ class Batches:
             # sys.exit() in a sink, say. It would end a thread of Spark's without a word.
             self.failure = error
             raise in_a_batch(error) from error
+
+    def _step(self, batch: SparkBatch, rows: DataFrame) -> None:
+        tasks = _tasks_of(rows)
+        if tasks == 0:
+            self.steppers.run(batch, None)
+            return
+        found = self._plans.rows(rows, batch.batch_id)
+        # With one task the rows need no exchange.
+        report = self.steppers.run(batch, found.frame.coalesce(1) if tasks == 1 else found.frame)
+        if report is not None:
+            found.count(report.rows_in)
 
     def _hold(self) -> None:
         """After a stop was requested, keep Spark from planning a batch before it has stopped."""
@@ -201,10 +216,7 @@ class BatchCallback:
         self._batches = None
 
 
-def _rows_of(rows: DataFrame) -> DataFrame | None:
-    """The rows of a batch, None if no source has any; with one task they need no exchange."""
+def _tasks_of(rows: DataFrame) -> int:
+    """How many tasks read the rows of a batch; 0: no source has any."""
     # Spark passes the rows of a batch as an RDD that it has already planned.
-    tasks = rows._jdf.queryExecution().analyzed().rdd().getNumPartitions()
-    if tasks == 0:
-        return None
-    return rows.coalesce(1) if tasks == 1 else rows
+    return int(rows._jdf.queryExecution().analyzed().rdd().getNumPartitions())

@@ -102,8 +102,8 @@ class Steppers:
         for each in self.all:
             each.limit_tasks(most)
 
-    def run(self, batch: SparkBatch, rows: DataFrame | None) -> None:
-        """Run the step of each.
+    def run(self, batch: SparkBatch, rows: DataFrame | None) -> BatchReport | None:
+        """Run the step of each; return the report of the first, None if it had run before.
 
         Args:
             batch: the batch.
@@ -114,13 +114,13 @@ class Steppers:
         """
         columns = self.group.columns
         if columns is None:
-            self.first.run(batch, rows)
-            return
+            return self.first.run(batch, rows)
         with _read_once(rows) as kept:
-            self.first.run(batch, None if kept is None else kept.selectExpr(*columns))
+            report = self.first.run(batch, None if kept is None else kept.selectExpr(*columns))
             for beside, stepper in zip(self.group.others, self.others, strict=True):
                 own = None if kept is None else kept.selectExpr(*beside.columns)
                 stepper.run(replace(batch, joined=True), own)
+        return report
 
     def drain(self) -> None:
         """Close and emit every window, one query after the other."""
