@@ -117,12 +117,14 @@ def test_rows_leave_the_state_even_if_no_row_triggers(
     assert kept == [(1, 1), (2, 2), (3, 3), (3, 3), (1, 1)]
 
 
-def test_partials_of_rows_and_panes_are_shuffled_once(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("few", [True, False])
+def test_partials_of_rows_and_panes_are_shuffled_once_and_few_are_not(
+    few: bool, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # As much state as is worth a shuffle: edges row by row, batches between them, merged panes.
-    monkeypatch.setattr(tasks, "FEW_ROWS", 0)
-    monkeypatch.setattr(tasks, "ROWS_PER_TASK", 10)
+    if not few:
+        # As much state as is worth a shuffle: edges row by row, batches between them, merged panes.
+        monkeypatch.setattr(tasks, "FEW_ROWS", 0)
+        monkeypatch.setattr(tasks, "ROWS_PER_TASK", 10)
     plans = []
     windows = FramedRows.windows
 
@@ -140,12 +142,14 @@ def test_partials_of_rows_and_panes_are_shuffled_once(
         spark=spark,
     )
     stepper = CaseStepper(query, checkpoint=str(tmp_path), partitions=2)
-    for minute in range(12):
+    for minute in range(11):
         moment = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=minute)
         rows = [(moment + timedelta(seconds=s), s % 3, float(s)) for s in range(60)]
         frame = spark.createDataFrame(rows, "ts TIMESTAMP, k BIGINT, v DOUBLE")
         outcome = stepper.batch(frame, clock_us=from_datetime(moment))
 
-    assert {row["n"] for row in outcome.rows if row["k"] == 2} == set(range(221, 241))
+    assert {row["n"] for row in outcome.rows if row["k"] == 2} == set(range(201, 221))
     assert plans[-1].count("Scan parquet") == 3
-    assert plans[-1].count("Exchange hashpartitioning") == 3
+    assert plans[-1].count("Exchange") == (0 if few else 3)
+    # Of panes and of batches between the edges: rows at the edges are not aggregated.
+    assert plans[-1].count("HashAggregate") == 4

@@ -68,9 +68,12 @@ class Tasks:
         count = self.most if count is None else min(count, self.most)
         self._set("spark.sql.shuffle.partitions", str(count))
 
-    def set_for(self, segments: Sequence[Segment]) -> None:
-        """Set the number of tasks by the size of the segments."""
-        self.set(tasks_for(segments))
+    def set_for(self, segments: Sequence[Segment], weight: int = 1) -> None:
+        """Set the number of tasks by the size of the segments.
+
+        ``weight``: how many rows that are only merged take as long as one of them.
+        """
+        self.set(tasks_for(segments, weight))
 
     def set_for_batch(self) -> None:
         """Set the number of tasks of a batch by the size of the previous one, with room to grow.
@@ -126,10 +129,10 @@ def tasks_of(rows: float, size: float) -> int:
     return max(1, ceil(rows / ROWS_PER_TASK), ceil(size / BYTES_PER_TASK))
 
 
-def tasks_for(segments: Sequence[Segment]) -> int:
+def tasks_for(segments: Sequence[Segment], weight: int = 1) -> int:
     """Return a suitable number of tasks for segments."""
     rows = sum(segment.rows for segment in segments)
-    return tasks_of(rows, sum(segment.bytes for segment in segments))
+    return tasks_of(weight * rows, sum(segment.bytes for segment in segments))
 
 
 def files_for(segments: Sequence[Segment]) -> int:

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from tidegate.plan.windows import Sliding
     from tidegate.state.manifest import Manifest, Segment, Tables
 
+# To compute the window of a row takes as long as to merge so many partials.
+WEIGHT = 4
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlidingOperator:
@@ -84,10 +87,11 @@ class SlidingOperator:
         ends_from_us = due.bounds[0] + self.reach.lookahead_us
         if any(segment.came_behind(ends_from_us) for segment in needed):
             due = replace(due, some_came_after=True)
-        io.tasks.set_for(needed)
+        io.tasks.set_for(needed, WEIGHT)
         counter = WindowCounter()
         groups = self.shape.windows(needed, due, io, counter.watch)
-        return Closed(tables=left, groups=groups, windows=counter.count)
+        rows = counter.count if self.shape.own_group else None
+        return Closed(tables=left, groups=groups, windows=counter.count, rows=rows)
 
     def final_groups(
         self, rows: DataFrame, start: BatchStart, hidden: DataFrame | None = None

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions
 from pyspark.sql.types import StructField, StructType
 
+from tidegate.engine.tasks import are_few
 from tidegate.engine.windows.sliding.panes import PaneRange, Parts, Range, widths
 from tidegate.engine.windows.sliding.range_join import (
     BUCKET,
@@ -117,7 +118,7 @@ class FramedRows:
         fresh = [segment for segment in shared if segment.level == 0]
         merged = [segment for segment in shared if segment.level > 0]
         rows = self._rows(_meeting(segments, parts.whole), parts.whole, io)
-        frames, partials = {"rows": rows}, [self._partials(due)]
+        frames, partials = {"rows": rows}, [self._partials(due, alone=are_few(segments))]
         if fresh:
             frames["between"] = self._rows(fresh, parts.shared, io)
             partials.append(self._folded("{between}", self._updates(), parts.at_us))
@@ -155,7 +156,7 @@ class FramedRows:
         return others.unionByName(anew, allowMissingColumns=True)
 
     def windows_of(self, rows: DataFrame, due: Due, watch: Watch) -> DataFrame:
-        return self._windows({"rows": rows}, self._partials(due), due, watch)
+        return self._windows({"rows": rows}, self._partials(due, alone=False), due, watch)
 
     @property
     def by(self) -> list[str]:
@@ -184,14 +185,16 @@ class FramedRows:
         rows = io.read(segments)
         return rows.where(f"{WIDTH} = 0L AND ({' OR '.join(f'({each})' for each in needed)})")
 
-    def _partials(self, due: Due) -> str:
+    def _partials(self, due: Due, *, alone: bool) -> str:
         """Partials of rows: one for each time, and one for each trigger if it has one group.
 
         If all rows trigger, the latter are rows, so nothing is aggregated unless it has to be.
+        ``alone``: one task reads all that is needed.
         """
         asked = due.condition if self.own_group else "false"
         # Few rows share a group, so shuffle once, before grouping.
-        layout = f"/*+ REPARTITION({', '.join(self.by)}) */ " if self.by else ""
+        spread = self.by and not alone
+        layout = f"/*+ REPARTITION({', '.join(self.by)}) */ " if spread else ""
         placed = (
             f"SELECT {layout}*, {TIME} AS {AT}, IF({asked}, {ORDER}, NULL) AS {PLACE} FROM {{rows}}"
         )

@@ -138,6 +138,10 @@ class SlidingShape(Protocol):
     def aggregated(self) -> bool:
         """Whether a row in a batch's segment represents many rows."""
 
+    @property
+    def own_group(self) -> bool:
+        """Whether every window has one group, that of its trigger."""
+
     def kept(self, placed: DataFrame) -> DataFrame:
         """Return what the state keeps of placed rows."""
 
@@ -165,6 +169,10 @@ class JoinedRows:
 
     @property
     def aggregated(self) -> bool:
+        return False
+
+    @property
+    def own_group(self) -> bool:
         return False
 
     def kept(self, placed: DataFrame) -> DataFrame:
