@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 
+from tidegate.spark.calls import calls_of
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # The nodes of which a plan may consist: others have a state of their own, or several sources.
-_ROOT = "WholeStageCodegenExec"
-_INNER = frozenset({"ProjectExec", "ColumnarToRowExec", "InputAdapter"})
+_ROOT = "WholeStageCodegen"
+_INNER = frozenset({"Project", "ColumnarToRow", "InputAdapter"})
 _SOURCES = frozenset({"FileSourceScanExec", "MicroBatchScanExec"})
 
 _ROWS_OF_SOURCE = "numOutputRows"
@@ -89,23 +91,20 @@ class BatchPlans:
         if last is None or last.currentBatchId() != batch_id:
             return None
         root = last.executedPlan()
-        if _kind(root) != _ROOT:
+        if not root.nodeName().startswith(_ROOT):
             return None
         plan = node = root.child()
-        while (kind := _kind(node)) in _INNER:
+        while node.nodeName() in _INNER:
             node = node.child()
-        return (plan, node) if kind in _SOURCES else None
+        return (plan, node) if node.getClass().getSimpleName() in _SOURCES else None
 
 
 def _frame_of(rows: DataFrame, plan: Any) -> DataFrame:  # noqa: ANN401 - a JVM object
     """The frame whose rows a physical plan makes; its columns are those of ``rows``."""
     spark = rows.sparkSession
-    jvm: Any = spark._jvm
-    execution = jvm.org.apache.spark.sql.execution.adaptive
-    # Spark's node for a part that is planned already.
-    node = execution.LogicalQueryStage(rows._jdf.logicalPlan(), plan)
-    dataset = jvm.org.apache.spark.sql.classic.Dataset
-    return DataFrame(dataset.ofRows(spark._jsparkSession, node), spark)
+    calls = calls_of(spark)
+    node = calls.planned(rows._jdf.logicalPlan(), plan)
+    return DataFrame(calls.frame_of(spark._jsparkSession, node), spark)
 
 
 def _counter(source: Any) -> Callable[[int], None]:  # noqa: ANN401 - a JVM object
@@ -113,7 +112,3 @@ def _counter(source: Any) -> Callable[[int], None]:  # noqa: ANN401 - a JVM obje
         source.longMetric(_ROWS_OF_SOURCE).set(rows)
 
     return count
-
-
-def _kind(node: Any) -> str:  # noqa: ANN401 - a JVM object
-    return str(node.getClass().getSimpleName())

@@ -17,6 +17,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from tidegate.spark.calls import calls_of
+
 # Prefixes of settings that change what statements mean, or how state is read.
 PINNED = tuple(
     f"spark.sql.{name}"
@@ -85,9 +87,7 @@ def in_session(frame: DataFrame, spark: SparkSession) -> DataFrame:
     session: Any = spark._jsparkSession
     if frame.sparkSession._jsparkSession.equals(session):
         return frame
-    jvm: Any = spark._jvm
-    companion: Any = getattr(jvm.org.apache.spark.sql.classic, "Dataset$")
-    return DataFrame(getattr(companion, "MODULE$").ofRows(session, plan), spark)
+    return DataFrame(calls_of(spark).frame_of(session, plan), spark)
 
 
 @contextmanager

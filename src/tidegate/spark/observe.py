@@ -7,16 +7,20 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
-from pyspark.sql import Observation, functions
+from pyspark.serializers import CPickleSerializer
+from pyspark.sql import DataFrame
 
 from tidegate.errors import ExecutionError
+from tidegate.spark.calls import calls_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import SparkSession
 
 # The numbers arrive through a listener, a moment after the action has ended. Without an action
 # they never arrive.
 PATIENCE_SECONDS = 60
+
+_PICKLED: Any = CPickleSerializer()
 
 # The same for numbers that may be missing.
 SOON_SECONDS = 1
@@ -40,19 +44,22 @@ def observed(
 def _observed(
     frame: DataFrame, expressions: Mapping[str, str], patience_seconds: float
 ) -> tuple[DataFrame, Callable[[], dict[str, Any]]]:
-    observation = Observation()
+    spark = frame.sparkSession
+    calls = calls_of(spark)
+    observation: Any = calls.observation()
     # A single struct, because each expression would cost several round trips to the JVM.
     fields = ", ".join(f"'{name}', {sql}" for name, sql in expressions.items())
-    numbers = functions.expr(f"named_struct({fields})").alias("numbers")
-    watched = frame.observe(observation, numbers)
+    numbers = calls.expression(f"named_struct({fields}) AS numbers")
+    watched = frame._jdf.observe(observation, numbers, calls.no_columns)
 
     @cache
     def seen() -> dict[str, Any]:
-        _await(observation, patience_seconds)
-        values: dict[str, Any] = observation.get["numbers"].asDict()
+        _await(spark, observation, patience_seconds)
+        row = _PICKLED.loads(calls.row(observation.getRow()))
+        values: dict[str, Any] = row["numbers"].asDict()
         return values
 
-    return watched, seen
+    return DataFrame(watched, spark), seen
 
 
 def observed_soon(
@@ -73,16 +80,16 @@ def observed_soon(
     return watched, seen_soon
 
 
-def _await(observation: Observation, seconds: float) -> None:
+def _await(spark: SparkSession, observation: Any, seconds: float) -> None:  # noqa: ANN401
     """Wait for the numbers with a limit, where ``Observation.get`` could wait forever."""
-    jvm: Any = observation._jvm
-    numbers: Any = observation._jo
-    if numbers.future().isCompleted():
+    future = observation.future()
+    if future.isCompleted():
         return
+    jvm: Any = spark._jvm
     scala = jvm.scala.concurrent
     patience = scala.duration.Duration.apply(int(seconds * 1000), "ms")
     try:
-        scala.Await.ready(numbers.future(), patience)
+        scala.Await.ready(future, patience)
     except Py4JJavaError as error:
         raise ExecutionError(
             "A sink has not read all rows of its frame: their count did not arrive within "

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 
+from tidegate.spark.calls import calls_of
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
@@ -43,11 +45,13 @@ def over_all(frames: Mapping[str, DataFrame], statement: str) -> DataFrame:
     """Return the frame of a statement that names frames of one session as ``{name}``."""
     spark = next(iter(frames.values())).sparkSession
     # Compare sessions in the JVM: Python may have several objects for one.
-    session: int = spark._jsparkSession.hashCode()
-    with _ONE_AT_A_TIME[session % len(_ONE_AT_A_TIME)]:
+    session: Any = spark._jsparkSession
+    number: int = session.hashCode()
+    with _ONE_AT_A_TIME[number % len(_ONE_AT_A_TIME)]:
         for name, frame in frames.items():
-            frame.createOrReplaceTempView(_VIEW + name)
-        return spark.sql(_named(statement, frames))
+            frame._jdf.createOrReplaceTempView(_VIEW + name)
+        # ``spark.sql`` makes an array of no arguments first: four round trips.
+        return DataFrame(session.sql(_named(statement, frames)), spark)
 
 
 def _named(statement: str, names: Collection[str]) -> str:
@@ -106,11 +110,9 @@ def first_of_each(frame: DataFrame, rows: int) -> DataFrame:
         rows: how many of each partition, at most.
     """
     spark = frame.sparkSession
-    jvm: Any = spark._jvm
     # The plan of a LIMIT: below that of all partitions there is one of each.
     of_each = frame.limit(rows)._jdf.logicalPlan().child()
-    dataset = jvm.org.apache.spark.sql.classic.Dataset
-    return DataFrame(dataset.ofRows(spark._jsparkSession, of_each), spark)
+    return DataFrame(calls_of(spark).frame_of(spark._jsparkSession, of_each), spark)
 
 
 def by_reference(value: int, beside: str) -> str:

@@ -42,7 +42,7 @@ from tidegate.state.writers import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
     from pyspark.sql.types import StructType
 
     from tidegate.state.watermark import Shard
@@ -92,6 +92,8 @@ class StateStore:
             spark.conf.set(_LISTING, "100000")  # Listing a local file takes microseconds.
         self._log = ManifestLog(self.files)
         self._claim: Claim | None = None
+        # Readers of segments, by schema.
+        self._readers: dict[str, DataFrameReader] = {}
         # Ends the names of segments that another thread writes.
         self._beside = ""
         self._cleaner: Cleaner | None = None
@@ -304,13 +306,20 @@ class StateStore:
             for file in segment.files
         ]
         try:
-            rows = self._spark.read.schema(schema).options(**READ_OPTIONS).parquet(*paths)
+            rows = self._reader(schema).parquet(*paths)
         except AnalysisException:
             self._raise(self._listed(segments))
             raise
         if self._local is None and _found_bytes(rows) != sum(each.bytes for each in segments):
             self._raise(self._listed(segments))
         return rows
+
+    def _reader(self, schema: StructType) -> DataFrameReader:
+        """Return a reader of segments, made once for each schema: its options are round trips."""
+        key = schema.json()
+        if key not in self._readers:
+            self._readers[key] = self._spark.read.schema(schema).options(**READ_OPTIONS)
+        return self._readers[key]
 
     def damage_behind(self, error: Exception, manifest: Manifest) -> StateError | None:
         """Return the error for the damaged file that made a step fail, None if none did."""
