@@ -12,7 +12,7 @@ SEED := 1
 PYTHONS := python3.13 python3.12 python3.11 python3 python
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all test-systems example-kafka torture long-run lint check mutate bench format docs docs-serve clean
+.PHONY: help install demo test test-all test-systems example-kafka torture long-run lint check mutate bench flink-jars format docs docs-serve clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,10 @@ mutate: $(READY) ## Break the engine on purpose and list which tests notice; MUT
 
 bench: $(READY) ## Measure against Spark's own operators; BENCH=name for one of them
 	@$(PYTHON) -m bench $(BENCH)
+
+flink-jars: ## Fetch the jars of Flink with Maven, for make bench BENCH=flink
+	@mvn --quiet --batch-mode --file bench/flink/pom.xml dependency:copy-dependencies \
+	  -DoutputDirectory=$(CURDIR)/bench/.cache/flink
 
 format: $(READY) ## Format the code and mend what the linter can mend
 	$(PYTHON) -m ruff format .

@@ -28,6 +28,8 @@ from bench import (
     throughput,
     timeline,
 )
+from bench.flink import compare
+from bench.flink.questions import QUESTIONS
 from bench.report import Figure, Report, format_figure, format_table, format_targets
 from bench.rounds import Harness, progress
 
@@ -48,6 +50,7 @@ BENCHES: dict[str, Callable[[Harness], Report]] = {
     "dedup": dedup.dedup,
     "record_lateness": record_lateness.record_lateness,
     "timeline": timeline.timeline,
+    "flink": compare.flink,
 }
 
 
@@ -55,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the named benchmarks, or all; return 1 if one failed or results differ."""
     options = _parse(arguments)
     scratch = Path(tempfile.mkdtemp(prefix="tidegate-bench-"))
-    harness = Harness(rounds=options.rounds, rows=options.rows, scratch=scratch)
+    harness = Harness(rounds=options.rounds, rows=options.rows, scratch=scratch, only=options.only)
     figures: list[Figure] = []
     sound = True
     print(_surroundings(), flush=True)
@@ -98,6 +101,14 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--rows",
         type=_positive,
         help="rows instead of the benchmark's own number, for a quick look",
+    )
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        default=(),
+        choices=tuple(QUESTIONS),
+        metavar="QUESTION",
+        help=f"questions of the benchmark flink, of {', '.join(QUESTIONS)}",
     )
     options = parser.parse_args(arguments)
     unknown = [name for name in options.names if name not in BENCHES]

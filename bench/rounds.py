@@ -29,6 +29,7 @@ class Harness:
     rounds: int
     scratch: Path
     rows: int | None = None
+    only: Sequence[str] = ()
     _spark: SparkSession | None = field(default=None, init=False)
 
     @property
