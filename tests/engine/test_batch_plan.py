@@ -79,3 +79,23 @@ def test_a_batch_is_read_once_and_spark_counts_its_rows(
         assert sum(counts) == len(ROWS)
     passed_on = [node for node, *_ in counted.found if node.startswith("Scan ExistingRDD")]
     assert bool(passed_on) is not expected.by_its_plan
+
+
+def test_a_source_that_is_read_row_by_row_is_part_of_the_plan_too(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    options = {"rowsPerBatch": "7", "startTimestamp": "0", "advanceMillisPerBatch": "1000"}
+    stream = spark.readStream.format("rate-micro-batch").options(**options).load()
+    kept = Kept()
+    query = tg.sql(
+        "SELECT count(*) AS n FROM r GROUP BY tumblingwindow('ss', 1) ON timestamp",
+        streams={"r": stream},
+    )
+    with SqlMetrics(spark) as counted:
+        run = query.start(sink=kept, checkpoint=tmp_path, once=True)
+        run.await_termination()
+        run.stop(drain=True)
+
+    assert [progress["numInputRows"] for progress in run.query.recentProgress] == [7]
+    assert kept.rows() == [(7,)]
+    assert not [node for node, *_ in counted.found if node.startswith("Scan ExistingRDD")]
