@@ -22,6 +22,7 @@ from tidegate.errors import ExecutionError
 from tidegate.spark.failures import reason_of
 from tidegate.spark.files import cheaper_files
 from tidegate.spark.isolation import starting
+from tidegate.spark.pools import own_pool
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -105,7 +106,9 @@ class Starter:
         if self._launch.name:
             writer = writer.queryName(self._launch.name)
         # Spark reads settings of the user's session while it creates the sources.
-        with starting(self._spark, self._settings | polling(interval_us)):
+        settings = self._settings | polling(interval_us)
+        pool = own_pool(self._spark, self._launch.checkpoint)
+        with pool, starting(self._spark, settings):
             try:
                 self._make_ready()
                 started = writer.trigger(**trigger).start()

@@ -27,6 +27,8 @@ _ANYWHERE = {
     # How many generated classes Spark keeps compiled. A query has up to 100; Spark's default is
     # four parts of 25, chosen by hash, and classes that do not fit are compiled in every batch.
     "spark.sql.codegen.cache.maxEntries": "1000",
+    # Queries of one session share the cores evenly, see ``pools.py``.
+    "spark.scheduler.mode": "FAIR",
 }
 
 _OURS = {
