@@ -18,11 +18,12 @@ from tidegate.engine import merging
 from tidegate.engine.windows.panes.operator import PaneOperator
 from tidegate.engine.windows.sessions.operator import SessionOperator
 from tidegate.plan.time_columns import GREATEST_TIME_US
+from tidegate.state.manifest import Segment, StateFile
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from collections.abc import Sequence
 
-    from tidegate.state.manifest import Segment
+    from pyspark.sql import DataFrame, SparkSession
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 BATCHES = 14
@@ -250,3 +251,41 @@ def test_a_merge_of_sessions_that_a_close_has_rewritten_is_done_again_with_all_s
     assert any(segment.level for segment in query.segments)
     assert apart[1] == GREATEST_TIME_US
     assert [*found, query.drained()] == expected
+
+
+def test_large_segments_whose_merge_saved_no_rows_are_left_alone_until_they_are_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(merging, "are_few", lambda segments: True)  # merged in the step
+
+    class Fake:
+        """Merges segments, of whose rows it leaves a part."""
+
+        bound_us = None
+
+        def __init__(self, left: float) -> None:
+            self.left = left
+            self.sizes: list[int] = []
+
+        def is_worth(self, crowd: Sequence[Segment]) -> bool:
+            return True
+
+        def run(self, crowd: Sequence[Segment], io: object) -> Segment:
+            self.sizes.append(len(crowd))
+            rows = sum(segment.rows for segment in crowd)
+            return large(f"merged-{len(self.sizes)}", round(rows * self.left))
+
+    def large(name: str, rows: int = 1_000) -> Segment:
+        files = (StateFile(name="part-0", bytes=merging.BYTES_PER_TASK),)
+        return Segment(name=name, first_us=0, last_us=0, rows=rows, files=files)
+
+    def merges_of(left: float, batches: int) -> list[int]:
+        merges, fake, segments = merging.Merges(), Fake(left), ()
+        for number in range(batches):
+            segments = merges.merged("windows", (*segments, large(str(number))), fake, None)
+        return fake.sizes
+
+    assert merges_of(left=0.5, batches=32) == [8, 8, 8, 8]
+    assert merges_of(left=1.0, batches=8 + 63) == [8]
+    # The merge after that looks again whether it saves rows.
+    assert merges_of(left=1.0, batches=8 + 64 + 63) == [8, 64]

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 from uuid import uuid4
 
 from tidegate.engine.state_io import StateIO
-from tidegate.engine.tasks import Tasks, are_few, files_for
+from tidegate.engine.tasks import BYTES_PER_TASK, Tasks, are_few, files_for
 from tidegate.plan.time_columns import GREATEST_TIME_US
 from tidegate.spark.isolation import private_session
 from tidegate.state.manifest import Segment, Tables
@@ -41,6 +41,11 @@ MERGE_FACTOR = 8
 
 # With so many times as many of a level, a step waits for the merge beside it.
 MOST_CROWDED = 4
+
+# A merge that leaves more than this part of the rows has saved next to nothing. Segments of a size
+# that fills a task need no merge for their number, so the next merge of such waits until there are
+# so many times as many: rows of a long window with ever new groups are not written again and again.
+FEW_SAVED, PATIENCE = 0.9, 8
 
 
 def merge_segments(tables: Tables, intent: Intent, job: Job, io: StateIO, merges: Merges) -> Tables:
@@ -149,6 +154,8 @@ class Merges:
         # the error if it fails too; or it took too long to be of use.
         self._has_failed = False
         self._was_late = False
+        # By table, which part of the rows the last merge has left.
+        self._left: dict[str, float] = {}
 
     def merged(
         self, table: str, segments: tuple[Segment, ...], merge: Merge, io: StateIO
@@ -167,12 +174,15 @@ class Merges:
             segments = self._with_result(running, segments, merge, io)
         busy = frozenset() if self._running is None else self._running.names
         idle = [segment for segment in segments if segment.name not in busy]
-        crowd = next(filter(merge.is_worth, _crowds(idle, MERGE_FACTOR)), None)
+        crowds = (each for each in _crowds(idle, MERGE_FACTOR) if self._pays(table, each))
+        crowd = next(filter(merge.is_worth, crowds), None)
         if crowd is None:
             return segments
         if self._has_failed or are_few(crowd):
             self._has_failed = False
-            return _with_merged(segments, crowd, merge.run(crowd, io))
+            merged = merge.run(crowd, io)
+            self._note(table, crowd, merged)
+            return _with_merged(segments, crowd, merged)
         if self._running is None:
             self._start(table, crowd, merge, io)
         elif len(crowd) >= MOST_CROWDED * MERGE_FACTOR:
@@ -189,6 +199,16 @@ class Merges:
         running, self._running = self._running, None
         if running is not None:
             running.cancel()
+
+    def _pays(self, table: str, crowd: Sequence[Segment]) -> bool:
+        """Whether merging some segments is likely to save rows, or is due for their number."""
+        if self._left.get(table, 0.0) <= FEW_SAVED or len(crowd) >= PATIENCE * MERGE_FACTOR:
+            return True
+        return min(segment.bytes for segment in crowd) < BYTES_PER_TASK
+
+    def _note(self, table: str, crowd: Sequence[Segment], merged: Segment | None) -> None:
+        before = sum(segment.rows for segment in crowd)
+        self._left[table] = 0.0 if merged is None else merged.rows / max(before, 1)
 
     def _start(self, table: str, crowd: Sequence[Segment], merge: Merge, io: StateIO) -> None:
         if self._beside is None:
@@ -214,6 +234,7 @@ class Merges:
             _LOG.debug("merging beside the batches failed: %s", error)
             self._has_failed = is_whole
             return segments
+        self._note(running.table, crowd, merged)
         self._was_late = running.is_late(merge.bound_us)
         if self._was_late or not is_whole:
             if merged is not None:
