@@ -14,14 +14,17 @@ from importlib.metadata import version
 from pathlib import Path
 
 from bench import (
+    day,
     dedup,
     floor,
     guards,
     merge_pause,
+    open_groups,
     open_sessions,
     record_lateness,
     sessions,
     shards,
+    side_by_side,
     sliding,
     state,
     state_partitions,
@@ -51,6 +54,9 @@ BENCHES: dict[str, Callable[[Harness], Report]] = {
     "record_lateness": record_lateness.record_lateness,
     "timeline": timeline.timeline,
     "flink": compare.flink,
+    "open_groups": open_groups.open_groups,
+    "day": day.day,
+    "side_by_side": side_by_side.side_by_side,
 }
 
 

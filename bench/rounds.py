@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from bench.activity import Activity, TaskWatch
 from bench.contenders import CONTENDERS, Paths, Question
@@ -53,6 +53,7 @@ class Harness:
         """Stop the session, if there is one."""
         if self._spark is not None:
             self._spark.stop()
+            self._spark = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,8 +137,11 @@ def measure(harness: Harness, competing: Sequence[Entry]) -> dict[str, Measureme
     return {entry.label: Measurements(entry, runs[entry.label]) for entry in competing}
 
 
-def in_turn(competing: Sequence[Entry], round_number: int) -> Sequence[Entry]:
-    """Return the entries in the order of a round, counted from 1."""
+T = TypeVar("T")
+
+
+def in_turn(competing: Sequence[T], round_number: int) -> Sequence[T]:
+    """Return what competes in the order of a round, counted from 1."""
     return competing if round_number % 2 else competing[::-1]
 
 

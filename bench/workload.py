@@ -55,9 +55,9 @@ class Workload:
         return CACHE / f"{self.name}-{self.rows}-{hashlib.sha256(shape.encode()).hexdigest()[:10]}"
 
 
-def generate(spark: SparkSession, workload: Workload) -> Path:
-    """Write the workload unless it is cached; return its folder."""
-    folder = workload.folder
+def generate(spark: SparkSession, workload: Workload, folder: Path | None = None) -> Path:
+    """Write the workload to a folder, by default that of the cache, unless it is there already."""
+    folder = folder or workload.folder
     if folder.exists():
         return folder
     unfinished = folder.with_name(folder.name + ".unfinished")
@@ -84,11 +84,11 @@ def generate(spark: SparkSession, workload: Workload) -> Path:
     return folder
 
 
-def read_stream(spark: SparkSession, folder: Path) -> DataFrame:
-    """Return the folder as a stream, one file per micro-batch, oldest file first."""
+def read_stream(spark: SparkSession, folder: Path, files: int = 1) -> DataFrame:
+    """Return the folder as a stream, so many files a micro-batch, oldest file first."""
     return (
         spark.readStream.schema(SCHEMA)
-        .option("maxFilesPerTrigger", 1)
+        .option("maxFilesPerTrigger", files)
         .option("pathGlobFilter", "*.parquet")
         .parquet(str(folder))
     )
