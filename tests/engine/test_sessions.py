@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from tidegate.cases.stepper import CaseStepper, Outcome
 from tidegate.engine.job import make_operator
 from tidegate.engine.merging import MERGE_FACTOR
 from tidegate.engine.windows.operator import Closing
+from tidegate.engine.windows.sessions.due import DueSpans, Foresight
 from tidegate.state.manifest import Segment, Tables
 from tidegate.state.store import StateStore
 
@@ -171,6 +173,35 @@ def test_a_close_beside_many_open_sessions_reads_pages_and_shuffles_no_other_key
     # The close before has told that few are due, so they need not be counted.
     assert sum(seen.of(READ)) <= 80_000 + 20 + 3 * 2 * PAGE + 20
     assert max(seen.of(SHUFFLED)) <= 20
+
+
+def test_the_next_close_knows_how_many_are_due_within_what_was_seen() -> None:
+    seen, new = segment("seen", 0, 90), segment("new", 0, 90)
+    foresight = Foresight()
+    assert foresight.most([seen, new], 10, 20) == 2  # their rows
+    foresight.note([seen], 10, 20, rows=7)
+    assert foresight.most([seen], 10, 20) == foresight.most([seen], 12, 18) == 7
+    assert foresight.most([seen, new], 10, 20) == 8
+    # A batch that is run again asks for what was due before, and a longer one for what was unseen.
+    assert foresight.most([seen], 9, 20) == foresight.most([seen], 10, 21) == 1
+
+
+def test_what_is_due_is_not_counted_if_bounds_tell_that_it_is_much() -> None:
+    def due(rows: int, until: int) -> DueSpans:
+        many = replace(segment("many", 0, 99), rows=rows)
+        return DueSpans(spans=Uncounted(), segments=[many], due_us=until * SECOND)
+
+    assert not due(10_000_000, 50).are_few(Foresight())
+    with pytest.raises(AssertionError, match="counted"):
+        due(10_000_000, 1).are_few(Foresight())
+    assert due(1_000, 50).are_few(Foresight())
+
+
+class Uncounted:
+    """Spans that must not be counted."""
+
+    def select(self, *_: str) -> DataFrame:
+        raise AssertionError("the spans were counted")
 
 
 def test_a_session_closes_though_a_longer_one_began_before_it(
