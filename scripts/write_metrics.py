@@ -33,7 +33,7 @@ def page() -> str:
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(START)
     _, _, after = rest.partition(END)
     rows = (
-        f"| `{each.name}` | {each.kind.value} | {each.label or ''} | {each.help} |\n"
+        f"| `{each.name}` | {each.kind.value} | {', '.join(each.labels)} | {each.help} |\n"
         for each in ALL
     )
     header = "| metric | type | label | meaning |\n|---|---|---|---|\n"
@@ -89,7 +89,7 @@ def _expression(metric: Metric) -> str:
         case Kind.GAUGE:
             return f"{metric.name}{chosen}"
         case Kind.HISTOGRAM:
-            by = ", ".join(["transform", "le", *([metric.label] if metric.label else [])])
+            by = ", ".join(["transform", "le", *metric.labels])
             rate = f"rate({metric.name}_bucket{chosen}[$__rate_interval])"
             return f"histogram_quantile(0.95, sum by ({by}) ({rate}))"
 
@@ -105,7 +105,7 @@ def _unit(metric: Metric) -> str:
 
 
 def _legend(metric: Metric) -> str:
-    return "{{transform}}" + (f" {{{{{metric.label}}}}}" if metric.label else "")
+    return " ".join(f"{{{{{label}}}}}" for label in ("transform", *metric.labels))
 
 
 if __name__ == "__main__":

@@ -89,7 +89,10 @@ class Chain:
         spark = private_session(self.query.spark)
         targets = starting._targets(self.query, wanted)
         job = starting._ready(self.query, targets, wanted.downstream).job
-        return Running(self, Stepper(job, str(self.folder), spark, self.reports.append), spark)
+        return Running(self, Stepper(job, str(self.folder), spark, self._told), spark)
+
+    def _told(self, report: tg.BatchReport, _: object) -> None:
+        self.reports.append(report)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ One class for each kind of thing a user can fix. Our own bugs are an ``assert``,
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 
@@ -22,9 +24,11 @@ class TidegateError(Exception):
     Attributes:
         transient: the kind of cause (``kafka``, ``database``, ..) if the failure may pass by
             itself, so that starting again may be enough; None if it stays.
+        transform: the name of the query that failed, of several that run together; None: the first.
     """
 
     transient: str | None = None
+    transform: str | None = None
 
 
 class ConfigError(TidegateError):
@@ -94,3 +98,15 @@ class QueryError(TidegateError):
             f"{self.origin}, line {self.line}, column {self.column}: {self.what}\n\n"
             f"{margin}{text}\n{gutter}{indent}{'^' * width}\n\n{self.mend}"
         )
+
+
+@contextmanager
+def naming(transform: str) -> Iterator[None]:
+    """Note the name of a query on a failure in it, unless another name is there already."""
+    try:
+        yield
+    except Exception as error:
+        if getattr(error, "transform", None) is None:
+            with suppress(AttributeError):
+                error.transform = transform  # type: ignore[attr-defined]
+        raise

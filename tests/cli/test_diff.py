@@ -158,6 +158,43 @@ def test_ticks_cannot_be_added(checkpoint: Path) -> None:
     assert "  sources: without ticks  in the checkpoint\n" in result.stdout
 
 
+def test_ticks_cannot_be_added_by_a_transform_below_or_beside(tmp_path: Path) -> None:
+    put_checkpoint(tmp_path / "ckpt" / "sums")
+    (tmp_path / "ckpt" / "sums" / "offsets").mkdir()
+    (tmp_path / "ckpt" / "sums" / "offsets" / "0").write_text('v1\n{}\n{"logOffset":0}')
+    below = "SELECT count(*) AS n FROM sums GROUP BY tumblingwindow('mi', 1)"
+    file = tmp_path / "pipeline.toml"
+    for more in (
+        f'sql = "{below}"\ntime = "processing"',
+        f'sql = "{SQL}"\nreads_with = "sums"\nidle_timeout = "5s"',
+        f'sql = "{SQL}"',
+    ):
+        file.write_text(
+            f"""
+            [pipeline]
+            checkpoint = "ckpt"
+            [sources.r]
+            format = "json"
+            path = "in"
+            schema = "{SCHEMA}"
+            [transforms.sums]
+            sql = "{SQL}"
+            [transforms.more]
+            {more}
+            [sinks.out]
+            from = "more"
+            format = "console"
+            [sinks.sums]
+            from = "sums"
+            format = "console"
+            """
+        )
+        result = CliRunner().invoke(main, ["explain", "--diff", str(file)])
+        needs = "time" in more
+        assert result.exit_code == needs, result.output
+        assert ("  sources: without ticks  in the checkpoint\n" in result.stdout) == needs
+
+
 def test_a_statement_needs_a_checkpoint() -> None:
     for given in (["--diff"], ["--checkpoint", "x"]):
         result = CliRunner().invoke(main, ["explain", "--sql", SQL, *given])

@@ -59,6 +59,88 @@ def jobs_of(spark: SparkSession, stepper: CaseStepper, rows: DataFrame) -> int:
     return len(set(tracker.getJobIdsForGroup()) - before)
 
 
+ROWS = "ts TIMESTAMP, shard STRING, k STRING, v INT"
+
+# Each batch: rows with a second, a shard, a key and a value.
+BATCHES = [
+    [(1, "a", "x", 1), (12, "b", "y", 1), (35, "a", "x", 1), (31, "b", "y", 1)],
+    # Of b one is late, one is an error, and two of a are too.
+    [
+        (2, "b", "y", 1),
+        (36, "b", "y", 0),
+        (None, "b", "y", 1),
+        (3, "a", "x", 1),
+        (None, "a", "x", 1),
+    ],
+    [
+        (4, "b", "y", 1),
+        (37, None, "x", 0),
+        (None, "a", "x", 1),
+        (38, "c", "x", 1),
+        (39, "a", "z", 2),
+    ],
+]
+WHOLE = "1 DIV v AS s"
+
+
+@pytest.mark.parametrize(
+    ("select", "group_by", "late"),
+    [
+        # Partials are of one shard, or of several, and then the rows of later batches are watched.
+        ("shard, sum(1 DIV v) AS s", "shard, tumblingwindow('ss', 10)", {"a": 1, "b": 2}),
+        ("sum(1 DIV v) AS s", "tumblingwindow('ss', 10)", {"a": 1, "b": 2}),
+        # Rows are kept whole.
+        pytest.param(
+            WHOLE, "hoppingwindow('ss', 10, 5)", {"a": 1, "b": 2}, marks=pytest.mark.whole
+        ),
+        pytest.param(WHOLE, "countwindow(3)", {"a": 1, "b": 2}, marks=pytest.mark.whole),
+        pytest.param(
+            "sum(1 DIV v) AS s",
+            "slidingwindow('ss', 1, 1)",
+            {"a": 1, "b": 2},
+            marks=pytest.mark.whole,
+        ),
+        # Whether a row is late for a session depends on other rows too.
+        pytest.param(
+            "shard, sum(1 DIV v) AS s", "shard, sessionwindow('ss', 1)", {}, marks=pytest.mark.whole
+        ),
+        pytest.param(WHOLE, "sessionwindow('ss', 1)", {}, marks=pytest.mark.whole),
+    ],
+)
+def test_the_rows_of_each_shard_are_counted(
+    interpreted: SparkSession, tmp_path: Path, select: str, group_by: str, late: dict[str, int]
+) -> None:
+    given = {"event_time_field": "ts", "shard": "shard"}
+    sql = f"SELECT {select} FROM r WHERE v >= 0 GROUP BY {group_by}"
+    query = tidegate.sql(sql, streams={"r": ROWS}, settings=given, spark=interpreted)
+    stepper = CaseStepper(query, checkpoint=str(tmp_path), partitions=2)
+    reports = [
+        stepper.batch(
+            interpreted.createDataFrame(
+                [(t and START + timedelta(seconds=t), *others) for t, *others in batch], ROWS
+            ),
+            CLOCK_US,
+        ).report
+        for batch in BATCHES
+    ]
+    assert [report.rows_in for report in reports] == [4, 5, 5]
+    assert [report.late for report in reports] == [0, 2, 1]
+    assert [report.error for report in reports] == [0, 3, 2]
+    manifest = StateReader(tmp_path).manifest()
+    shards = {each.name: each for each in manifest.watermark.shards.values()}
+    assert {name: each.rows for name, each in shards.items()} == {"a": 6, "b": 6, None: 1, "c": 1}
+    counts = {
+        kind: {name: n for name, each in shards.items() if (n := each.counts.get(kind))}
+        for kind in ("late", "error", "partial")
+    }
+    # Errors are counted by shard from the batch after the first one that has any.
+    assert counts == {"late": late, "error": {"a": 1, None: 1}, "partial": {}}
+    shown = CliRunner().invoke(main, ["state", str(tmp_path), "--shards", "--json"])
+    assert {each["shard"]: each["rows"] for each in json.loads(shown.stdout)["shards"]} == {
+        name: each.rows for name, each in shards.items()
+    }
+
+
 def test_only_a_batch_with_a_new_shard_reads_its_rows_twice(
     interpreted: SparkSession, tmp_path: Path
 ) -> None:

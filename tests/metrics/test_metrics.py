@@ -13,10 +13,12 @@ from urllib.error import URLError
 import pytest
 
 import tidegate as tg
-from tidegate.metrics.recorder import MOST_SHARDS, Recorder
+from tidegate.metrics.recorder import Recorder
 from tidegate.metrics.report import PHASES, BatchReport, Counts, Dropped
 from tidegate.metrics.server import serve_metrics
+from tidegate.metrics.shards import MOST_SHARDS, UNUSED, StepShards
 from tidegate.metrics.table import ALL, CAUSES, FATES
+from tidegate.state.watermark import Shard
 
 ROOT = Path(__file__).parents[2]
 
@@ -92,12 +94,41 @@ def test_written_records_are_counted_by_reason() -> None:
 
 def test_of_many_shards_those_furthest_behind_are_shown_and_all_are_counted() -> None:
     recorder = Recorder()
-    recorder.record("delays", report(), lambda: [(f"s{n}", n * 1_000_000) for n in range(1000)])
+    after = {
+        str(n): Shard(event_time_us=n * 1_000_000, clock_us=0, name=f"s{n}") for n in range(1000)
+    }
+    recorder.record("delays", report(), StepShards(before={}, after=after))
     found = served(recorder)
     shown = [name for name in found if name.startswith("tidegate_shard_event_time_seconds")]
     assert len(shown) == MOST_SHARDS
     assert found['tidegate_shard_event_time_seconds{shard="s99",transform="delays"}'] == 99
     assert found['tidegate_shards{transform="delays"}'] == 1000
+
+
+def test_a_shard_that_has_a_series_keeps_it_and_the_rest_are_others() -> None:
+    def shards(*rows: tuple[int, int], late: int = 0) -> dict[str, Shard]:
+        counts = {"late": late} if late else {}
+        return {
+            f"id{n}": Shard(event_time_us=0, clock_us=0, name=f"s{n}", rows=number, counts=counts)
+            for n, number in rows
+        }
+
+    recorder = Recorder()
+    first = shards(*((n, n) for n in range(1, MOST_SHARDS + 3)))
+    total = sum(shard.rows for shard in first.values())
+    recorder.record("t", report(rows_in=total + 5, late=1), StepShards(before={}, after=first))
+    then = {**first, **shards((1, 1_001), (9, 12), late=2)}
+    recorder.record("t", report(rows_in=1_003, late=4), StepShards(before=first, after=then))
+    found = served(recorder)
+    rows = {name: n for name, n in found.items() if name.startswith("tidegate_shard_rows_read")}
+    name = 'tidegate_shard_rows_read_total{{shard="{}",transform="t"}}'
+    # At first the two shards with the fewest rows are left over, and so are rows of no known shard.
+    assert (rows[name.format("s9")], rows[name.format("other")]) == (12, 1 + 2 + 5 + 1_000)
+    assert name.format("s1") not in rows
+    assert len(rows) == MOST_SHARDS + 1
+    assert sum(rows.values()) == total + 5 + 1_003
+    late = 'tidegate_shard_rows_total{{fate="late",shard="{}",transform="t"}}'
+    assert (found[late.format("s9")], found[late.format("other")]) == (2, 1 + 2)
 
 
 def test_every_fate_cause_and_phase_is_one_of_the_report() -> None:
@@ -107,11 +138,12 @@ def test_every_fate_cause_and_phase_is_one_of_the_report() -> None:
         "processing_time_fallback",
     }
     assert set(FATES) == summed
+    assert set(UNUSED) <= summed
     assert set(CAUSES) == {each.name for each in fields(Dropped)}
     recorder = Recorder()
-    recorder.record(
-        "t", report(phases_ms=dict.fromkeys(PHASES, 1), reasons={"late": 1}), lambda: [("s", 1)]
-    )
+    shard = Shard(event_time_us=1, clock_us=1, name="s", rows=2, counts={"late": 1, "partial": 1})
+    told = report(phases_ms=dict.fromkeys(PHASES, 1), reasons={"late": 1}, partial=1)
+    recorder.record("t", told, StepShards(before={}, after={"id": shard}))
     recorder.restarted("t", "kafka")
     found = served(recorder)
     for metric in ALL:

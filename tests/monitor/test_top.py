@@ -20,6 +20,7 @@ from tidegate.cli import main
 from tidegate.monitor.top import Top
 from tidegate.monitor.watch import Watch
 from tidegate.monitor.words import clock_time, plain, seconds, short, sparkline
+from tidegate.state.watermark import Shard, WatermarkState
 
 NOW = 1_000 * SECOND
 
@@ -77,6 +78,23 @@ def test_the_newest_results_and_side_output_are_lines(folder: Path) -> None:
     place = lines.index("latest results")
     assert lines[place + 1].startswith('{"page": "/')
     assert lines[lines.index("side output") + 1].startswith('{"kind": "late", "reason":')
+
+
+def test_shards_are_shown_with_their_rows(tmp_path: Path) -> None:
+    shards = {
+        name: Shard(event_time_us=NOW + n * SECOND, clock_us=NOW, name=name, rows=9, counts={})
+        for n, name in enumerate(("d", "c", "b"))
+    }
+    shards["x"] = Shard(event_time_us=NOW - SECOND, clock_us=NOW, rows=1_200, counts={"late": 3})
+    watermark = WatermarkState(shards=shards, watermark_us=NOW, by="device: string")
+    PretendedJob(checkpoint=tmp_path / "per_page").step(NOW, [], watermark=watermark)
+    lines = screen(tmp_path)
+    place = lines.index("shards 4, furthest behind")
+    assert lines[place + 1 : place + 4] == [
+        "NULL · 00:16:39 · rows 1,200 · late 3",
+        "d · 00:16:40 · rows 9",
+        "c · 00:16:41 · rows 9",
+    ]
 
 
 def test_a_narrow_screen_still_has_the_names(folder: Path) -> None:

@@ -134,6 +134,6 @@ def test_the_file_is_open_to_any_reader(log: Log) -> None:
     log.step({id_of(1): None, id_of(2): shard(2, 7)})
     *_, newest = sorted((log.folder / "tidegate" / "segments").rglob("shards.json"))
     assert json.loads(newest.read_text())["shards"] == [
-        [id_of(2), 1_767_225_600_000_002, 7, "d2"],
+        [id_of(2), 1_767_225_600_000_002, 7, "d2", 0],
         [id_of(1)],
     ]

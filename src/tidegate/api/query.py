@@ -127,6 +127,7 @@ class Query(PlannedQuery):
         on_batch: OnBatch | None = None,
         downstream: Sequence[Attached] = (),
         beside: Sequence[Attached] = (),
+        progress: StrPath | None = None,
     ) -> Run:
         """Start the query as a stream and return its handle.
 
@@ -148,6 +149,8 @@ class Query(PlannedQuery):
                 may then be left out.
             beside: queries over the same stream, each as its ``attach`` returns it; the stream is
                 read once for all of them.
+            progress: the folder of Spark's progress, if it is not the checkpoint: where this query
+                has run beside another one, the checkpoint of that one.
 
         Raises:
             ConfigError: an argument is missing or wrong, or the stream is not a streaming
@@ -162,13 +165,14 @@ class Query(PlannedQuery):
             sides=given,
             checkpoint=checkpoint,
             downstream=arguments.attached(downstream, "downstream"),
+            progress=progress,
         )
         interval_us = arguments.trigger(trigger)
         once, name = arguments.flag(once, "once"), arguments.query_name(name)
         on_batch = arguments.function(on_batch, "on_batch", "report")
         found = ready(self, wanted, arguments.attached(beside, "beside"))
         launch = Launch(
-            checkpoint=found.checkpoint,
+            checkpoint=found.progress,
             interval_us=interval_us,
             once=once,
             name=name,

@@ -51,12 +51,14 @@ class Wanted:
         sides: what is given for the kinds of side output, by their argument.
         checkpoint: the folder of the checkpoint.
         downstream: the queries that read the results.
+        progress: the folder of Spark's progress; None: the checkpoint.
     """
 
     sink: object
     sides: Mapping[str, object]
     checkpoint: StrPath | None
     downstream: tuple[Attached, ...] = ()
+    progress: StrPath | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +69,7 @@ class Ready:
         job: what to run.
         rows: its prepared rows; without any if it reads the results of another query.
         checkpoint: the folder of its checkpoint.
+        progress: the folder of Spark's progress.
         keep_rows: whether its side output shows original rows.
         columns: what it selects from rows that are prepared for several queries, or None.
         others: the queries for which they are prepared too.
@@ -75,6 +78,7 @@ class Ready:
     job: Job
     rows: DataFrame
     checkpoint: str
+    progress: str
     keep_rows: bool
     columns: tuple[str, ...] | None = None
     others: tuple[Beside, ...] = ()
@@ -82,7 +86,11 @@ class Ready:
     def group(self) -> Group:
         """Return what runs in one query of Spark."""
         return Group(
-            job=self.job, checkpoint=self.checkpoint, columns=self.columns, others=self.others
+            job=self.job,
+            checkpoint=self.checkpoint,
+            columns=self.columns,
+            others=self.others,
+            has_progress=self.progress == self.checkpoint,
         )
 
     def checkpoints(self) -> list[str]:
@@ -125,6 +133,7 @@ class _Targets:
     sinks: Mapping[str, Sink]
     sides: Sides
     checkpoint: str
+    progress: str
 
 
 def _targets(query: Query, wanted: Wanted) -> _Targets:
@@ -137,9 +146,12 @@ def _targets(query: Query, wanted: Wanted) -> _Targets:
     sides = sides_of(wanted.sides, local=local)
     sinks |= sides.sinks
     checkpoint = arguments.checkpoint(wanted.checkpoint, local=local)
+    progress = checkpoint
+    if wanted.progress is not None:
+        progress = arguments.checkpoint(wanted.progress, local=local)
     if session is not None:
         arguments.check_reachable(session, {"checkpoint": checkpoint, **sinks})
-    return _Targets(sinks=sinks, sides=sides, checkpoint=checkpoint)
+    return _Targets(sinks=sinks, sides=sides, checkpoint=checkpoint, progress=progress)
 
 
 def _ready(query: Query, targets: _Targets, downstream: tuple[Attached, ...]) -> Ready:
@@ -168,7 +180,13 @@ def _ready(query: Query, targets: _Targets, downstream: tuple[Attached, ...]) ->
         # Records look the same whether they show the row or not.
         shown = typed._prepare(frames, keep_rows=True)
         job = replace(job, original=shown.schema[ROW].dataType)
-    return Ready(job=job, rows=rows, checkpoint=targets.checkpoint, keep_rows=sides.keep_rows)
+    return Ready(
+        job=job,
+        rows=rows,
+        checkpoint=targets.checkpoint,
+        progress=targets.progress,
+        keep_rows=sides.keep_rows,
+    )
 
 
 def _outlets(sinks: Mapping[str, Sink]) -> Outlets:

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from tidegate.cli.planning import Planned
+from tidegate.cli.readings import needs_ticks
 from tidegate.inspection.difference import MAY_CHANGE, Fit, fit_of
 from tidegate.paths import local_path
 
@@ -30,7 +31,11 @@ def print_fits(
         StateError: a checkpoint cannot be read.
     """
     fits = {
-        planned.name: fit_of(planned.compiled.physical, _folder(planned.name, file, checkpoint))
+        planned.name: fit_of(
+            planned.compiled.physical,
+            _folder(planned.name, file, checkpoint),
+            ticks=_needs_ticks(planned, plans),
+        )
         for planned in plans
     }
     if as_json:
@@ -43,6 +48,12 @@ def print_fits(
         for each in MAY_CHANGE:
             click.echo(f"  {each}")
     return all(fit.fits for fit in fits.values())
+
+
+def _needs_ticks(planned: Planned, plans: Sequence[Planned]) -> bool:
+    """Whether a transform needs ticks, or one that runs in the query of which it is the first."""
+    beside = [each for each in plans if each.reads_with == planned.name]
+    return needs_ticks(planned, plans) or any(needs_ticks(each, plans) for each in beside)
 
 
 def _folder(name: str, file: Path | None, checkpoint: Path | None) -> Path:

@@ -18,6 +18,7 @@ from tidegate.api.side_output import SideOutput
 from tidegate.cli.beside import logging_to, serving_metrics, serving_monitor
 from tidegate.cli.planning import at_source, in_file, plan_transform, readers_of
 from tidegate.cli.progress import Progress
+from tidegate.cli.readings import Checkpoints, Reading, Readings, readings_of
 from tidegate.cli.restarts import Kept, watch
 from tidegate.cli.runnable import unrunnable
 from tidegate.cli.signals import Signals, StopRequested
@@ -31,10 +32,14 @@ from tidegate.engine.stream import Run
 from tidegate.environment import with_values
 from tidegate.errors import ConfigError, TidegateError
 from tidegate.metrics.report import BatchReport
+from tidegate.names import listed
+from tidegate.paths import local_path
 from tidegate.plan.pipeline import PipelineConfig, SinkConfig, TransformConfig
 from tidegate.plan.settings import ErrorPolicy
 from tidegate.plan.side_output import KINDS
 from tidegate.spark.session import local_session, start_java
+from tidegate.state.files import LocalFiles
+from tidegate.state.hadoop_files import HadoopFiles
 from tidegate.time import format_duration
 
 _LOG = logging.getLogger("tidegate")
@@ -66,18 +71,12 @@ def run_pipeline(
         refused = unrunnable(planned, config)
         if refused is not None:
             raise refused
-    transforms = config.transforms
-    roots = [
-        planned.name
-        for planned in plans
-        if planned.reads is None and transforms[planned.name].reads_with is None
-    ]
     chains = Chains(config=config, readers=readers_of(plans), progress=progress)
     signals = Signals()
     with (
         logging_to(progress),
         signals.watched(),
-        serving_metrics(config, roots),
+        serving_metrics(config, list(config.transforms)),
         serving_monitor(config),
     ):
         try:
@@ -90,16 +89,51 @@ def run_pipeline(
             return
         queries: list[Kept] = []
         with _ends_all(queries):
-            for name in roots:
-                start = partial(chains.start, spark, name, once=once)
+            readings = readings_of(plans, config, _checkpoints(spark, config))
+            _tell(readings)
+            for reading in readings.queries:
+                start = partial(chains.start, spark, reading, once=once)
                 if not signals.asked.is_set():
-                    queries.append(kept := Kept(name=name, start=start, policy=config.restarts))
-                    kept.begin()
+                    queries.append(_kept(reading, start, config, chains.readers))
+                    queries[-1].begin()
             watch(queries, signals.asked)
             if signals.asked.is_set():
                 _LOG.info("stopping after the current batch; a second signal stops at once")
             for query in queries:
                 query.stop(flush=ending is Ending.FLUSH, drain=ending is Ending.DRAIN)
+
+
+def _checkpoints(spark: SparkSession, config: PipelineConfig) -> Checkpoints:
+    """What tells how the transforms have begun."""
+    folder = local_path(config.checkpoint)
+    if folder is not None:
+        return Checkpoints(lambda name: LocalFiles(str(folder / name)))
+    root = config.checkpoint.rstrip("/")
+    return Checkpoints(lambda name: HadoopFiles(spark, root if name == "." else f"{root}/{name}"))
+
+
+def _tell(readings: Readings) -> None:
+    for reading in readings.queries:
+        if len(reading.names) > 1:
+            _LOG.info("%s read their source together", listed(reading.names))
+    for name, why in readings.alone.items():
+        _LOG.info("%s reads its source alone: %s", name, why)
+
+
+def _kept(
+    reading: Reading,
+    start: Callable[[Callable[[], None]], Run],
+    config: PipelineConfig,
+    readers: Mapping[str, Sequence[str]],
+) -> Kept:
+    """Return a query that is kept running."""
+
+    def with_readers(name: str) -> list[str]:
+        return [name, *(each for reader in readers.get(name, ()) for each in with_readers(reader))]
+
+    of_query = [each for name in reading.names for each in with_readers(name)]
+    others = tuple(name for name in of_query if name != reading.first)
+    return Kept(name=reading.first, others=others, start=start, policy=config.restarts)
 
 
 @contextmanager
@@ -129,23 +163,23 @@ class Chains:
     progress: Progress
 
     def start(
-        self, spark: SparkSession, name: str, ran_batch: Callable[[], None], *, once: bool
+        self, spark: SparkSession, reading: Reading, ran_batch: Callable[[], None], *, once: bool
     ) -> Run:
-        """Start a transform that reads a source.
+        """Start the transforms that read a source in one query.
 
         Args:
             spark: the session.
-            name: the transform.
+            reading: the query.
             ran_batch: called after each of its batches.
             once: process the available input, then end.
 
         Raises:
-            TidegateError: what is wrong with it or with one that reads it.
+            TidegateError: what is wrong with one of them, or with one that reads its results.
         """
-        transform = self.config.transforms[name]
+        transform = self.config.transforms[reading.first]
         query = open_query(spark, self.config, transform)
-        downstream = self._attached(spark, name, query)
-        beside = self._beside(spark, name, query)
+        downstream = self._attached(spark, reading.first, query)
+        beside = self._beside(spark, reading, query)
         try:
             return query.start(
                 **self._targets(transform, ran_batch),
@@ -153,6 +187,7 @@ class Chains:
                 once=once,
                 downstream=downstream,
                 beside=beside,
+                progress=f"{self.config.checkpoint}/{reading.progress}",
             )
         except TidegateError as error:
             wrong = getattr(error, "sql", transform.sql)
@@ -171,15 +206,15 @@ class Chains:
             found.append(below.attach(**self._targets(transform), downstream=downstream))
         return found
 
-    def _beside(self, spark: SparkSession, name: str, query: Query) -> list[Attached]:
-        """The transforms that read the source of a transform with it, and those that read them."""
+    def _beside(self, spark: SparkSession, reading: Reading, query: Query) -> list[Attached]:
+        """The other transforms of a query, and those that read their results."""
         found = []
         stream = query.given.streams[query.physical.prepare.source.name]
-        for transform in self.config.transforms.values():
-            if transform.reads_with == name:
-                own = open_query(spark, self.config, transform, stream=stream)
-                downstream = self._attached(spark, transform.name, own)
-                found.append(own.attach(**self._targets(transform), downstream=downstream))
+        for name in reading.names[1:]:
+            transform = self.config.transforms[name]
+            own = open_query(spark, self.config, transform, stream=stream)
+            downstream = self._attached(spark, name, own)
+            found.append(own.attach(**self._targets(transform), downstream=downstream))
         return found
 
     def _targets(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from tidegate.cli.readings import Checkpoints, Readings, readings_of
 from tidegate.cli.results import check_results
 from tidegate.cli.targets import Target, targets_of
 from tidegate.compile import Compiled, compile_statement
@@ -19,7 +20,7 @@ from tidegate.connectors.table import tells_malformed
 from tidegate.errors import ConfigError, QueryError, Span, TidegateError
 from tidegate.explain.render import explain_json, explain_text
 from tidegate.names import listed
-from tidegate.paths import why_unreadable
+from tidegate.paths import local_path, why_unreadable
 from tidegate.plan.pipeline import PipelineConfig, SourceConfig, TransformConfig
 from tidegate.plan.schema import parse_schema
 from tidegate.plan.settings import Settings
@@ -27,6 +28,7 @@ from tidegate.plan.statement import Relation, SelectStmt
 from tidegate.plan.unions import difference
 from tidegate.planner.results import result_columns, upstream_of
 from tidegate.planner.warnings import warnings
+from tidegate.state.files import LocalFiles
 
 _SETTING = re.compile(r"(?:.*: )?(?:(\w+) = |The setting (\w+) is)")
 
@@ -36,7 +38,8 @@ class Planned:
     """A planned statement; ``name`` is the transform's, or ``query``.
 
     ``targets`` are the sinks that a pipeline file names for it, ``readers`` the transforms that
-    read its results, ``reads_with`` the one with which it reads its source.
+    read its results, ``reads_with`` the one with which it reads its source, ``together`` all those,
+    and ``alone`` says why it does not read it together with others that read it too.
     """
 
     name: str
@@ -44,6 +47,8 @@ class Planned:
     targets: tuple[Target, ...] = ()
     readers: tuple[str, ...] = ()
     reads_with: str | None = None
+    together: tuple[str, ...] = ()
+    alone: str | None = None
 
     @property
     def reads(self) -> str | None:
@@ -56,8 +61,10 @@ class Planned:
         lines = [target.text() for target in self.targets]
         if self.readers:
             lines.append(f"results are read by {listed(self.readers)}")
-        if self.reads_with is not None:
-            lines.append(f"its source is read together with {self.reads_with}")
+        if self.together:
+            lines.append(f"its source is read together with {listed(self.together)}")
+        if self.alone is not None:
+            lines.append(f"its source is read for it alone: {self.alone}")
         return lines
 
     def text(self) -> str:
@@ -78,6 +85,8 @@ class Planned:
             "sinks": [asdict(target) for target in self.targets],
             "readers": list(self.readers),
             "reads_with": self.reads_with,
+            "together": list(self.together),
+            "alone": self.alone,
         }
 
 
@@ -128,12 +137,37 @@ def plan_pipeline(file: Path) -> Iterator[Planned | TidegateError]:
             # One that reads a wrong transform has the error of that one.
             if str(error) not in map(str, found):
                 found.append(error)
-    readers = readers_of(each for each in found if isinstance(each, Planned))
+    plans = [each for each in found if isinstance(each, Planned)]
+    readers = readers_of(plans)
+    try:
+        readings = readings_of(plans, config, _local_checkpoints(config))
+    except ConfigError as error:
+        readings = Readings(queries=())
+        found.append(error)
     for each in found:
         if isinstance(each, Planned):
-            yield replace(each, readers=tuple(readers.get(each.name, ())))
+            yield in_company(replace(each, readers=tuple(readers.get(each.name, ()))), readings)
         else:
             yield each
+
+
+def in_company(planned: Planned, readings: Readings) -> Planned:
+    """Return a plan with the transforms that read its source together with it."""
+    reading = readings.of(planned.name)
+    if reading is None:
+        return planned
+    return replace(
+        planned,
+        reads_with=None if reading.first == planned.name else reading.first,
+        together=tuple(name for name in reading.names if name != planned.name),
+        alone=readings.alone.get(planned.name),
+    )
+
+
+def _local_checkpoints(config: PipelineConfig) -> Checkpoints | None:
+    """What tells how transforms have begun; None if their checkpoints are not on this machine."""
+    folder = local_path(config.checkpoint)
+    return None if folder is None else Checkpoints(lambda name: LocalFiles(str(folder / name)))
 
 
 def readers_of(plans: Iterable[Planned]) -> dict[str, list[str]]:
@@ -172,7 +206,6 @@ def plan_transform(
         name=transform.name,
         compiled=compiled.with_routes(transform.side_output.routes),
         targets=tuple(targets_of(config, transform)),
-        reads_with=transform.reads_with,
     )
 
 

@@ -18,6 +18,7 @@ from tidegate.connectors.transient import transient_cause
 from tidegate.errors import ExecutionError, TidegateError
 from tidegate.metrics.health import HEALTH
 from tidegate.metrics.recorder import RECORDER
+from tidegate.names import listed
 from tidegate.plan.pipeline import Restart, RestartPolicy
 
 POLL_SECONDS = 0.2
@@ -41,6 +42,7 @@ class Kept:
 
     Attributes:
         name: its name.
+        others: the names of the other transforms that it runs.
         start: starts it on its checkpoint; it is given a function to call after each batch.
         policy: when it is started again.
         now: seconds of a clock that is never set.
@@ -49,6 +51,7 @@ class Kept:
     name: str
     start: Callable[[Callable[[], None]], Running]
     policy: RestartPolicy
+    others: tuple[str, ...] = ()
     now: Callable[[], float] = time.monotonic
     _run: Running | None = field(default=None, init=False)
     # How many restarts there were in a row, when the next one is due, and the failure before it.
@@ -114,7 +117,7 @@ class Kept:
             return
         if flush or drain:
             more = "Nothing was flushed or drained, because the query waited for a restart."
-            raise _refused(self.name, self._failure, more)
+            raise self._refused(self._failure, more)
         _LOG.warning("%s: stopped while it waited for a restart", self.name)
 
     def _plan_restart(self, error: Exception) -> None:
@@ -125,20 +128,21 @@ class Kept:
         """
         cause = transient_cause(error)
         if self.policy.restart is Restart.NEVER or cause is None:
-            raise _refused(self.name, error)
+            raise self._refused(error)
         if isinstance(error, TidegateError):
             error.transient = cause
         if self._worked_until - self._started > self.policy.max_delay_us / 1_000_000:
             self._attempts = 0
         if self._attempts >= self.policy.attempts:
             tried = f"{self._attempts} restarts" if self._attempts > 1 else "a restart"
-            raise _refused(self.name, error, f"Given up after {tried} in a row.")
+            raise self._refused(error, f"Given up after {tried} in a row.")
         self._attempts += 1
         delay = self.policy.delay_before(self._attempts)
         self._due, self._failure = self.now() + delay, error
         self._run = None
         RECORDER.restarted(self.name, cause)
-        HEALTH.waits(self.name, str(error).split("\n", 1)[0])
+        for name in (self.name, *self.others):
+            HEALTH.waits(name, str(error).split("\n", 1)[0])
         _LOG.warning(
             "%s: %s; restart %d of at most %d in %g s",
             self.name,
@@ -157,6 +161,24 @@ class Kept:
             },
         )
 
+    def _refused(self, error: Exception, more: str = "") -> Exception:
+        """Return the error with which the pipeline ends; one of a running query gets its name."""
+        if not isinstance(error, ExecutionError):
+            return error
+        name = getattr(error, "transform", None) or self.name
+        with_it = [each for each in (self.name, *self.others) if each != name]
+        parts = [f"{name}: {error}", more]
+        if with_it:
+            are = "is" if len(with_it) == 1 else "are"
+            parts.append(
+                f"{listed(with_it)} {are} part of the same query and stopped with it; a restart "
+                "runs all of them again."
+            )
+        found = ExecutionError("\n\n".join(part for part in parts if part))
+        found.transient = transient_cause(error)
+        found.__cause__ = error
+        return found
+
 
 def watch(queries: Sequence[Kept], stopping: threading.Event) -> None:
     """Wait until all queries have ended or ``stopping`` is set.
@@ -169,13 +191,3 @@ def watch(queries: Sequence[Kept], stopping: threading.Event) -> None:
         if all(query.is_waiting for query in going):
             stopping.wait(POLL_SECONDS)
         going = [query for query in going if not query.has_ended(POLL_SECONDS)]
-
-
-def _refused(name: str, error: Exception, more: str = "") -> Exception:
-    """Return the error with which the pipeline ends; one of a running query gets its name."""
-    if not isinstance(error, ExecutionError):
-        return error
-    found = ExecutionError(f"{name}: {error}" + (f"\n\n{more}" if more else ""))
-    found.transient = transient_cause(error)
-    found.__cause__ = error
-    return found

@@ -17,6 +17,7 @@ from tidegate.inspection.summary import segment_facts, shard_facts, summary
 from tidegate.inspection.values import NEEDS_SPARK
 from tidegate.inspection.window_rows import interval, window_rows
 from tidegate.state.reader import StateReader
+from tidegate.state.watermark import SHARD_COUNTS
 from tidegate.time import format_duration, from_text, parse_duration
 
 # With more state rows than this the summary does not read them in order to count open windows.
@@ -157,6 +158,8 @@ def _shards(checkpoint: Checkpoint, request: Request) -> View:
         except ValueError as error:
             raise click.UsageError(f"--idle-timeout: {error}") from None
     shards = shard_facts(checkpoint.manifest, timeout_us)
+    # The stream as a whole has its counts in the summary.
+    counted = [name for name in ("rows", *SHARD_COUNTS) if any(shard[name] for shard in shards)]
     shown = [
         {
             "shard": shard["shard"] if shard["id"] else "(the whole stream)",
@@ -164,6 +167,7 @@ def _shards(checkpoint: Checkpoint, request: Request) -> View:
             "last row's clock": shard["clock"],
             "silent for": format_duration(shard["silent_us"]),
             **({} if timeout_us is None else {"idle": shard["idle"]}),
+            **{name: shard[name] for name in counted},
         }
         for shard in shards
     ]

@@ -155,6 +155,12 @@ def _company_problems(
     if other is None:
         return
     path = ("transforms", name, "reads_with")
+    if transform.reads_alone:
+        yield Problem(
+            path=path,
+            what=f'reads_with = "{other}": reads_alone is set too',
+            mend="Leave one of them out.",
+        )
     if other == name or other not in sections.transforms:
         others = [each for each in sections.transforms if each != name]
         yield Problem(

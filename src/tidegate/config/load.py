@@ -202,6 +202,7 @@ def _transform(name: str, section: TransformSection, text: str, file: Path) -> T
         side_output=side_output,
         sources=tuple(section.sources or ()),
         reads_with=section.reads_with,
+        reads_alone=section.reads_alone,
     )
 
 

@@ -235,6 +235,8 @@ class TransformSection(SettingsSection):
     """sources are sources of the same columns that are read as one stream, e.g. ["web", "app"]."""
     reads_with: Text | None = None
     """reads_with is another transform of the same source, which is then read once for both."""
+    reads_alone: bool = False
+    """reads_alone is true for a transform that reads its source in a query of its own."""
     side_output: SideOutputSection = SideOutputSection()
     """side_output is a table, e.g. late.sink = "late_rows"."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.engine.rows.duplicates import sort_out
 from tidegate.engine.rows.lateness import SeenBefore
+from tidegate.engine.rows.shard_rows import without
 from tidegate.engine.windows.operator import Arrival, Ingested
 from tidegate.state.watermark import SINGLE_SHARD, SeenShards, Shard, WatermarkState, advance
 
@@ -47,6 +48,7 @@ def _within_quotas(
     admitted = quotas.admit(arrival, io)
     if admitted.evicts:
         ingested = job.operator.ingest(admitted.arrival, io)
+        shards = without(shards, ("partial",))
     return admitted.counted(ingested), shards
 
 
@@ -64,11 +66,15 @@ def _ingest(
         shards = SeenShards(times=times)
     else:
         known = _known(state, job).keys()
-        ingested, shards = job.shards.ingest(arrival, job.operator, known, io)
-    if job.lateness is not None:
-        seen = _seen_before(shards, state, job)
-        ingested, arrival = job.lateness.exact(ingested, arrival, seen, io)
-    return ingested, shards, arrival
+        ingested, shards = job.shards.ingest(arrival, job.operator, known, state.totals, io)
+    if job.lateness is None:
+        return ingested, shards, arrival
+    seen = _seen_before(shards, state, job)
+    ingested, judged = job.lateness.exact(ingested, arrival, seen, io)
+    if judged is not arrival:
+        # They were counted as judged by the watermark before the batch.
+        shards = without(shards, ("late", "partial"))
+    return ingested, shards, judged
 
 
 def _seen_before(shards: SeenShards, state: Manifest, job: Job) -> SeenBefore:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tidegate.engine.beside import Group
     from tidegate.engine.stepper import Stepper
     from tidegate.metrics.report import BatchReport
+    from tidegate.metrics.shards import StepShards
     from tidegate.state.batch import SparkBatch
 
 _HOLD_SECONDS = 10
@@ -57,6 +58,7 @@ class Batches:
     """Runs the batches of a query.
 
     Attributes:
+        name: its name in metrics, health and drawings: its own, else the end of its checkpoint.
         gate: admits them until the query is asked to end.
         steppers: run the steps.
         failure: what the last batch raised.
@@ -64,7 +66,6 @@ class Batches:
         watch: is told of each step.
         busy_since: when the current batch began, None between batches; by a clock that is never
             set.
-        last_step: when the last step was committed, None before the first; by that clock.
 
     Args:
         group: what to run.
@@ -79,9 +80,9 @@ class Batches:
         self.gate = Gate()
         self.failure: BaseException | None = None
         self.reports: deque[BatchReport] = deque(maxlen=MOST_REPORTS)
-        self.watch = Watch(name_of(launch.name, launch.checkpoint), launch.on_batch)
+        self.name = name_of(launch.name, group.checkpoint)
+        self.watch = Watch(self.name, launch.on_batch)
         self.busy_since: float | None = None
-        self.last_step: float | None = None
         self._group = group
         self._launch = launch
         self._spark = spark
@@ -136,24 +137,10 @@ class Batches:
         finally:
             self._hold()
 
-    def report(self, report: BatchReport) -> None:
+    def report(self, report: BatchReport, shards: StepShards | None) -> None:
         """Tell those who watch of a step."""
         self.reports.append(report)
-        self.last_step = time.monotonic()
-        self.watch.report(report, self._shards())
-
-    @property
-    def name(self) -> str:
-        """Its name in metrics, health and drawings: its own, else the end of its checkpoint."""
-        return name_of(self._launch.name, self._launch.checkpoint)
-
-    def _shards(self) -> Callable[[], list[tuple[str, int]]]:
-        """Return what lists the shards, which may be many, if metrics are read."""
-        watermark = self.stepper.state.watermark
-        shards = () if watermark.by is None else watermark.shards.values()
-        return lambda: [
-            ("NULL" if shard.name is None else shard.name, shard.event_time_us) for shard in shards
-        ]
+        self.watch.report(report, shards)
 
     def _run(self, rows: DataFrame, batch_id: int) -> None:
         try:
@@ -212,7 +199,7 @@ class BatchCallback:
     def release(self) -> None:
         """Drop all references, once Spark's query has ended."""
         if self._batches is not None:
-            self._batches.stepper.stop_merging()
+            self._batches.steppers.stop_merging()
         self._batches = None
 
 

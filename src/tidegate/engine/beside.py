@@ -7,12 +7,13 @@ again, and those that have committed it only read it through.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tidegate.engine.stepper import Stepper
+from tidegate.engine.stepper import OnStep, Stepper
+from tidegate.errors import naming
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,22 +49,25 @@ class Group:
 
     Attributes:
         job: what the first one runs.
-        checkpoint: its checkpoint, with Spark's progress.
+        checkpoint: its checkpoint.
         columns: as those of ``Beside``; None if it is alone, and the rows are its own.
         others: the others.
+        has_progress: whether Spark's progress is in the checkpoint of the first; else it is in that
+            of a query that is no longer in the group.
     """
 
     job: Job
     checkpoint: str
     columns: tuple[str, ...] | None = None
     others: tuple[Beside, ...] = ()
+    has_progress: bool = True
 
     @property
     def needs_ticks(self) -> bool:
         """Whether the passing of time alone can do something in one of them."""
         return self.job.needs_ticks or any(each.job.needs_ticks for each in self.others)
 
-    def steppers(self, spark: SparkSession, report: Callable[[BatchReport], object]) -> Steppers:
+    def steppers(self, spark: SparkSession, report: OnStep) -> Steppers:
         """Return their steppers.
 
         Args:
@@ -91,6 +95,21 @@ class Steppers:
         """The first and the others."""
         return (self.first, *self.others)
 
+    def by_name(self) -> dict[str, tuple[Stepper, Watch]]:
+        """Return the steppers of the others, and of all that read results, by their names."""
+        found: dict[str, tuple[Stepper, Watch]] = {}
+
+        def add_below(stepper: Stepper) -> None:
+            for link in stepper.links:
+                found[link.downstream.name] = (link.stepper, link.downstream.watch)
+                add_below(link.stepper)
+
+        add_below(self.first)
+        for beside, stepper in zip(self.group.others, self.others, strict=True):
+            found[beside.name] = (stepper, beside.watch)
+            add_below(stepper)
+        return found
+
     def lack(self, batch_id: int) -> bool:
         """Return whether the state of one of them lacks a batch of Spark."""
         # One that was never run begins with the next batch.
@@ -113,13 +132,16 @@ class Steppers:
             StateError: as ``Stepper.run``.
         """
         columns = self.group.columns
+        if not self.group.has_progress:
+            batch = replace(batch, joined=True)
         if columns is None:
             return self.first.run(batch, rows)
         with _read_once(rows) as kept:
             report = self.first.run(batch, None if kept is None else kept.selectExpr(*columns))
             for beside, stepper in zip(self.group.others, self.others, strict=True):
                 own = None if kept is None else kept.selectExpr(*beside.columns)
-                stepper.run(replace(batch, joined=True), own)
+                with naming(beside.name):
+                    stepper.run(replace(batch, joined=True), own)
         return report
 
     def drain(self) -> None:
@@ -131,6 +153,11 @@ class Steppers:
         """Emit open state windows, one query after the other."""
         for each in self.all:
             each.flush()
+
+    def stop_merging(self) -> None:
+        """Give up what is being merged beside the steps."""
+        for each in self.all:
+            each.stop_merging()
 
     def check_not_displaced(self) -> None:
         """Check that no other process has claimed a checkpoint since.

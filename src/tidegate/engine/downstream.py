@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tidegate.engine.rows.prepare import prepare
+from tidegate.errors import naming
 from tidegate.spark.isolation import in_session
 from tidegate.state.batch import SparkBatch, offsets_hash
 
@@ -86,7 +87,8 @@ class Link:
             watermark_us=None if follows is None else follows.watermark_us(step.bound_us),
             after=self._before(step.epoch),
         )
-        self.stepper.run(batch, None if results is None else self._prepared(results))
+        with naming(self.downstream.name):
+            self.stepper.run(batch, None if results is None else self._prepared(results))
 
     def _before(self, epoch: int) -> int:
         """The epoch of the upstream from which an epoch goes on: the one before, or an earlier."""

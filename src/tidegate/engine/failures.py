@@ -23,6 +23,7 @@ def in_a_batch(failure: BaseException) -> TidegateError:
     error = ExecutionError(f"the query stopped in a batch: {what}\n\n{mend}")
     error.__cause__ = failure
     error.transient = transient_cause(failure)
+    error.transform = getattr(failure, "transform", None)
     return error
 
 

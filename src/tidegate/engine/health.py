@@ -14,18 +14,24 @@ if TYPE_CHECKING:
     from tidegate.engine.batches import Batches
 
 
-def health_of(batches: Batches, failure: Exception | None, *, is_active: bool) -> QueryHealth:
-    """Return what a query does now.
+def health_of(
+    name: str, batches: Batches, failure: Exception | None, *, is_active: bool
+) -> QueryHealth:
+    """Return what a query does now, or one that runs with it.
 
     Args:
-        batches: its batches.
+        name: its name.
+        batches: the batches of the query that was started.
         failure: why it has failed, None if it has not.
         is_active: whether Spark's query is running.
     """
     now = time.monotonic()
-    state = batches.stepper.state
+    steppers = batches.steppers
+    first = (steppers.first, batches.watch)
+    stepper, watch = first if name == batches.name else steppers.by_name()[name]
+    state = stepper.state
     watermark_us = state.watermark.watermark_us
-    last, busy = batches.last_step, batches.busy_since
+    last, busy = watch.last_step, batches.busy_since
     ended = State.ENDED if failure is None else State.FAILED
     return QueryHealth(
         state=State.RUNNING if is_active else ended,
@@ -37,12 +43,12 @@ def health_of(batches: Batches, failure: Exception | None, *, is_active: bool) -
     )
 
 
-def probe_of(health: Callable[[], QueryHealth]) -> Probe:
-    """Return what calls a method of a handle as long as the handle exists, then returns None."""
+def probe_of(health: Callable[[str], QueryHealth], name: str) -> Probe:
+    """Return what asks a method of a handle as long as the handle exists, then returns None."""
     found = weakref.WeakMethod(health)
 
     def probe() -> QueryHealth | None:
         method = found()
-        return None if method is None else method()
+        return None if method is None else method(name)
 
     return probe

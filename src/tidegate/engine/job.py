@@ -179,7 +179,7 @@ def make_job(plan: PhysicalPlan, rows: DataFrame, outlets: Outlets, partitions: 
         partitions=partitions,
         original=rows.schema[ROW].dataType if ROW in rows.columns else StringType(),
         shard_by=shard and f"{shard.strip()}: {rows.schema[SHARD].dataType.simpleString()}",
-        shards=None if shard is None else ShardWatch(plan, has_partials=operator.merges_rows),
+        shards=None if shard is None else ShardWatch(plan),
         duplicates=duplicates_of(plan, lateness, empty),
         lateness=lateness,
         quotas=quotas_of(plan, operator, empty),

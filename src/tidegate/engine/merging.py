@@ -23,7 +23,7 @@ from uuid import uuid4
 from tidegate.engine.state_io import StateIO
 from tidegate.engine.tasks import BYTES_PER_TASK, Tasks, are_few, files_for
 from tidegate.plan.time_columns import GREATEST_TIME_US
-from tidegate.spark.isolation import private_session
+from tidegate.spark.isolation import cores_of, private_session
 from tidegate.state.manifest import Segment, Tables
 
 if TYPE_CHECKING:
@@ -298,7 +298,7 @@ class _Running:
 def _io_beside(io: StateIO) -> StateIO:
     """The state in a session of its own, whose jobs use at most half of the cores."""
     spark = private_session(io.store.spark)
-    tasks = Tasks(spark, max(1, spark.sparkContext.defaultParallelism // 2))
+    tasks = Tasks(spark, max(1, cores_of(spark) // 2))
     return StateIO(
         store=io.store.in_session(spark),
         tasks=tasks,

@@ -9,7 +9,7 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from tidegate.engine.clock import goes_back
 from tidegate.engine.downstream import Link
@@ -17,6 +17,7 @@ from tidegate.engine.merging import Merges
 from tidegate.engine.state_io import StateIO
 from tidegate.engine.step import Batch, step
 from tidegate.engine.tasks import Tasks
+from tidegate.engine.watch import shards_of
 from tidegate.errors import StateError, TidegateError
 from tidegate.plan.columns import DEDUP_KEY
 from tidegate.spark.isolation import pin
@@ -35,9 +36,12 @@ if TYPE_CHECKING:
 
     from tidegate.engine.job import Job
     from tidegate.metrics.report import BatchReport
+    from tidegate.metrics.shards import StepShards
     from tidegate.state.intents import Intent
 
 _LOG = logging.getLogger("tidegate")
+
+OnStep: TypeAlias = "Callable[[BatchReport, StepShards | None], object]"
 
 # Settings of the private session in which steps run. Adaptive execution plans again between stages,
 # which costs a small batch 40 ms; a step knows the sizes and sets the number of tasks itself.
@@ -69,8 +73,9 @@ class Stepper:
         job: what to run.
         checkpoint: the query's checkpoint folder.
         spark: a session that the stepper may configure; frames given to ``run`` must belong to it.
-        on_step: called with the report of each step once it is committed. One call of ``run`` may
-            run several steps: a drain that was begun before is finished first.
+        on_step: called with the report of each step once it is committed, and with the shards after
+            it. One call of ``run`` may run several steps: a drain that was begun before is finished
+            first.
 
     Raises:
         StateError: the checkpoint holds the state of another query, or cannot be read.
@@ -81,7 +86,7 @@ class Stepper:
         job: Job,
         checkpoint: str,
         spark: SparkSession,
-        on_step: Callable[[BatchReport], object] = lambda report: None,
+        on_step: OnStep = lambda report, shards: None,
     ) -> None:
         pin(spark)
         for name, value in STEP_CONF.items():
@@ -218,6 +223,8 @@ class Stepper:
     def stop_merging(self) -> None:
         """Give up what is being merged beside the steps."""
         self._merges.stop()
+        for link in self._links:
+            link.stepper.stop_merging()
 
     def check_not_displaced(self) -> None:
         """Check that no other process has claimed the checkpoint since this stepper was made.
@@ -309,11 +316,12 @@ class Stepper:
         return newest
 
     def _step(self, batch: Batch) -> BatchReport:
+        before = self._state.watermark
         has_begun, self._has_begun = self._has_begun, False
         try:
             self._state, report = step(self._state, batch, self._job, self._io, self._merges)
             self._has_begun = has_begun
-            self._on_step(report)
+            self._on_step(report, shards_of(before, self._state.watermark))
         except TidegateError:
             raise
         except Exception as error:

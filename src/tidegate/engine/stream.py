@@ -54,7 +54,8 @@ class Run:
         self._starter = Starter(rows, launch, ticking=group.needs_ticks)
         kind = Kind.ALL_THERE_IS if launch.once else Kind.LIVE
         self._current = self._starter.start(kind, self._batches)
-        HEALTH.watch(self._batches.name, probe_of(self._health))
+        for name in (self._batches.name, *self._batches.steppers.by_name()):
+            HEALTH.watch(name, probe_of(self._health, name))
 
     @property
     def query(self) -> StreamingQuery:
@@ -178,10 +179,10 @@ class Run:
             )
         self._follow_up(self._drain)
 
-    def _health(self) -> QueryHealth:
+    def _health(self, name: str) -> QueryHealth:
         active = is_active(self.query)
         failure = None if active else self._find_failure()
-        return health_of(self._batches, failure, is_active=active)
+        return health_of(name, self._batches, failure, is_active=active)
 
     def __enter__(self) -> Run:
         return self
@@ -223,7 +224,10 @@ class Run:
                 self._batches.steppers.check_not_displaced()
                 self._run_pending()
                 with self._gate.occupied():
-                    do()
+                    try:
+                        do()
+                    finally:
+                        self._batches.steppers.stop_merging()
             except TidegateError:
                 raise
             except (Exception, SystemExit) as error:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeAlias
 
 from tidegate.metrics.recorder import RECORDER
+from tidegate.metrics.shards import StepShards
 
 if TYPE_CHECKING:
     from tidegate.metrics.report import BatchReport
+    from tidegate.state.watermark import WatermarkState
 
 OnBatch: TypeAlias = "Callable[[BatchReport], object]"
 
@@ -22,6 +25,8 @@ class Watch:
     """Passes on the reports of steps; what only watches never stops a query.
 
     Attributes:
+        last_step: when the last step was committed, None before the first; by a clock that is never
+            set.
         failed_watches: how often ``on_batch`` failed.
         clock_leaps: how often the machine's clock has leapt.
         clean_up_failures: how many calls that clean up the checkpoint have failed.
@@ -32,23 +37,21 @@ class Watch:
     """
 
     def __init__(self, name: str, on_batch: OnBatch | None) -> None:
+        self.last_step: float | None = None
         self.failed_watches = 0
         self.clock_leaps = 0
         self.clean_up_failures = 0
         self._name = name
         self._on_batch = on_batch
 
-    def report(
-        self,
-        report: BatchReport,
-        shards: Callable[[], list[tuple[str, int]]] = list,
-    ) -> None:
+    def report(self, report: BatchReport, shards: StepShards | None = None) -> None:
         """Record a report and call ``on_batch``; if that fails, the query goes on.
 
         Args:
             report: the report of a step.
-            shards: lists the shards and their greatest event times; called if metrics are read.
+            shards: the shards after it, None if the query has none.
         """
+        self.last_step = time.monotonic()
         self.clock_leaps += report.clock_leaps
         self.clean_up_failures += report.clean_up_failures
         with suppress(Exception):
@@ -69,6 +72,15 @@ class Watch:
                         type(error).__name__,
                         error,
                     )
+
+
+def shards_of(before: WatermarkState, after: WatermarkState) -> StepShards | None:
+    """Return the shards before and after a step; None if the stream is one shard."""
+    if after.by is None:
+        return None
+    # What another expression made are not these shards.
+    known = before.shards if before.by == after.by else {}
+    return StepShards(before=known, after=after.shards)
 
 
 def name_of(name: str | None, checkpoint: str) -> str:

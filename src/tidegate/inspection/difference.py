@@ -63,8 +63,13 @@ class Fit:
         return not self.differences
 
 
-def fit_of(plan: PhysicalPlan, checkpoint: Path) -> Fit:
+def fit_of(plan: PhysicalPlan, checkpoint: Path, *, ticks: bool = False) -> Fit:
     """Return how a plan fits a checkpoint.
+
+    Args:
+        plan: the plan.
+        checkpoint: the checkpoint.
+        ticks: whether a query that runs with it needs ticks.
 
     Raises:
         StateError: the checkpoint cannot be read.
@@ -92,7 +97,8 @@ def fit_of(plan: PhysicalPlan, checkpoint: Path) -> Fit:
             continue
         differences.append(Difference(what=name, in_checkpoint=old, in_query=new))
     differences += _types(plan, manifest)
-    differences += _sources(plan, checkpoint)
+    if ticks or plan.needs_ticks:
+        differences += _sources(checkpoint)
     return Fit(
         checkpoint=str(checkpoint),
         epoch=manifest.epoch,
@@ -154,11 +160,11 @@ def _simple(type_: str) -> str:
     )
 
 
-def _sources(plan: PhysicalPlan, checkpoint: Path) -> Iterable[Difference]:
+def _sources(checkpoint: Path) -> Iterable[Difference]:
     """Ticks: Spark cannot add a source to a checkpoint."""
     planned = (checkpoint / "offsets").glob("*")
     numbers = [int(each.name) for each in planned if each.name.isdecimal()]
-    if not numbers or not plan.needs_ticks:
+    if not numbers:
         return []
     _, _, *offsets = (checkpoint / "offsets" / str(max(numbers))).read_text("utf-8").split("\n")
     if len(offsets) > 1:

@@ -9,7 +9,7 @@ from typing import Any
 from tidegate.inspection.shown import time_text
 from tidegate.state.manifest import Manifest, Segment, Tables
 from tidegate.state.plan_file import PlanFile
-from tidegate.state.watermark import Shard
+from tidegate.state.watermark import SHARD_COUNTS, Shard
 
 TABLES = tuple(each.name for each in fields(Tables))
 
@@ -84,6 +84,8 @@ def shard_facts(manifest: Manifest, idle_timeout_us: int | None) -> list[dict[st
             "event_time": time_text(shard.event_time_us),
             "clock": time_text(shard.clock_us),
             "silent_us": _silent_us(manifest, shard),
+            "rows": shard.rows,
+            **{name: shard.counts.get(name, 0) for name in SHARD_COUNTS},
             "idle": idle_timeout_us is not None and _silent_us(manifest, shard) >= idle_timeout_us,
         }
         for id, shard in by_time

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from heapq import nsmallest
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
+from tidegate.metrics.shards import MOST_SHARDS, UNUSED, ShardSeries, StepShards
 from tidegate.metrics.table import (
     ALL,
     BUCKETS,
     METRICS,
+    OF_SHARDS,
     RESTARTS_METRIC,
     SHARD_METRIC,
+    SHARD_PARTIAL_METRIC,
+    SHARD_ROWS_METRIC,
     SHARDS_METRIC,
     Kind,
     Metric,
@@ -24,11 +28,6 @@ if TYPE_CHECKING:
     from prometheus_client import Metric as Family
 
     from tidegate.metrics.report import BatchReport
-
-# A transform may have very many shards, and each would be a time series.
-MOST_SHARDS = 100
-
-Shards: TypeAlias = "Callable[[], list[tuple[str, int]]]"
 
 
 @dataclass(slots=True)
@@ -47,7 +46,8 @@ class _Values:
 
     numbers: dict[tuple[str, str], float] = field(default_factory=dict)
     histograms: dict[tuple[str, str], _Histogram] = field(default_factory=dict)
-    shards: Shards = list
+    shards: StepShards | None = None
+    series: ShardSeries = field(default_factory=ShardSeries)
 
 
 class Recorder:
@@ -60,14 +60,13 @@ class Recorder:
         self._transforms: dict[str, _Values] = {}
         self._lock = threading.Lock()
 
-    def record(self, transform: str, report: BatchReport, shards: Shards = list) -> None:
+    def record(self, transform: str, report: BatchReport, shards: StepShards | None = None) -> None:
         """Add the report of a step.
 
         Args:
             transform: the name of the query.
             report: the report.
-            shards: returns the name of each shard and its greatest event time, microseconds; called
-                when the metrics are read.
+            shards: the shards after it; None if the query has none.
         """
         with self._lock:
             values = self._transforms.setdefault(transform, _Values())
@@ -75,6 +74,8 @@ class Recorder:
                 for label, value in _labelled(metric, report):
                     _add(values, metric, label, value)
             values.shards = shards
+            if shards is not None:
+                values.series.add(shards, report)
 
     def restarted(self, transform: str, cause: str, *, times: int = 1) -> None:
         """Count restarts of a query; ``times=0`` makes the counter appear."""
@@ -97,7 +98,7 @@ class Recorder:
         }
         with self._lock:
             for metric in ALL:
-                labels = ["transform", *([metric.label] if metric.label else [])]
+                labels = ["transform", *metric.labels]
                 family = families[metric.kind](metric.name, metric.help, labels=labels)
                 for transform, values in self._transforms.items():
                     _fill(family, metric, transform, values)
@@ -126,11 +127,10 @@ def _fill(family: Any, metric: Metric, transform: str, values: _Values) -> None:
     def labels(label: str) -> list[str]:
         return [transform, label] if metric.label else [transform]
 
-    if metric is SHARD_METRIC:
-        for name, time_us in nsmallest(MOST_SHARDS, values.shards(), key=lambda shard: shard[1]):
-            family.add_metric(labels(name), time_us / 1_000_000)
-    elif metric is SHARDS_METRIC:
-        family.add_metric(labels(""), len(values.shards()))
+    if metric in OF_SHARDS:
+        if values.shards is not None:
+            for found, value in _of_shards(metric, values.shards, values.series):
+                family.add_metric([transform, *found], value)
     elif metric.kind is Kind.HISTOGRAM:
         for (name, label), histogram in values.histograms.items():
             if name == metric.name:
@@ -139,6 +139,25 @@ def _fill(family: Any, metric: Metric, transform: str, values: _Values) -> None:
         for (name, label), number in values.numbers.items():
             if name == metric.name:
                 family.add_metric(labels(label), number)
+
+
+def _of_shards(
+    metric: Metric, shards: StepShards, series: ShardSeries
+) -> Iterator[tuple[list[str], float]]:
+    """Yield the labels and values of a metric of shards."""
+    if metric is SHARDS_METRIC:
+        yield [], len(shards.times())
+    elif metric is SHARD_METRIC:
+        for name, time_us in nsmallest(MOST_SHARDS, shards.times(), key=lambda shard: shard[1]):
+            yield [name], time_us / 1_000_000
+    elif metric is SHARD_ROWS_METRIC or metric is SHARD_PARTIAL_METRIC:
+        counted = "rows_in" if metric is SHARD_ROWS_METRIC else "partial"
+        for name, number in series.values(counted):
+            yield [name], number
+    else:
+        for fate in UNUSED:
+            for name, number in series.values(fate):
+                yield [name, fate], number
 
 
 def _buckets(histogram: _Histogram) -> list[tuple[str, float]]:

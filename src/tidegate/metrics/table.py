@@ -38,6 +38,7 @@ class Metric:
         help: one sentence for the page of metrics and for Prometheus.
         value: its value for the report of a step.
         label: a second label, if ``value`` gives one number for each of its values.
+        more_labels: further labels, of metrics that are not of the report of a step.
     """
 
     name: str
@@ -45,6 +46,12 @@ class Metric:
     help: str
     value: Callable[[BatchReport], Value]
     label: str | None = None
+    more_labels: tuple[str, ...] = ()
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels beside ``transform``."""
+        return () if self.label is None else (self.label, *self.more_labels)
 
 
 # What becomes of a row; each row read counts as exactly one.
@@ -237,7 +244,7 @@ RESTARTS_METRIC = Metric(
     value=lambda report: None,
 )
 
-# Of each shard of a transform, as far as there are few (``recorder.MOST_SHARDS``).
+# Of each shard of a transform, as far as there are few (``shards.MOST_SHARDS``).
 SHARD_METRIC = Metric(
     name="tidegate_shard_event_time_seconds",
     kind=Kind.GAUGE,
@@ -252,7 +259,39 @@ SHARDS_METRIC = Metric(
     value=lambda report: None,
 )
 
-ALL = (*METRICS, RESTARTS_METRIC, SHARDS_METRIC, SHARD_METRIC)
+SHARD_ROWS_METRIC = Metric(
+    name="tidegate_shard_rows_read_total",
+    kind=Kind.COUNTER,
+    help="Rows read, by shard; the sum is tidegate_rows_read_total.",
+    label="shard",
+    value=lambda report: None,
+)
+SHARD_UNUSED_METRIC = Metric(
+    name="tidegate_shard_rows_total",
+    kind=Kind.COUNTER,
+    help="Rows that were late, errors, duplicates or evicted, by shard.",
+    label="shard",
+    more_labels=("fate",),
+    value=lambda report: None,
+)
+SHARD_PARTIAL_METRIC = Metric(
+    name="tidegate_shard_rows_partially_late_total",
+    kind=Kind.COUNTER,
+    help="Accumulated rows that were late for, or evicted from, some of their windows, by shard.",
+    label="shard",
+    value=lambda report: None,
+)
+
+# The metrics that are not of the report of a step.
+OF_SHARDS = (
+    SHARDS_METRIC,
+    SHARD_METRIC,
+    SHARD_ROWS_METRIC,
+    SHARD_UNUSED_METRIC,
+    SHARD_PARTIAL_METRIC,
+)
+
+ALL = (*METRICS, RESTARTS_METRIC, *OF_SHARDS)
 
 # Upper bounds of the buckets of histograms, seconds.
 BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nsmallest
 
 from rich.box import ASCII, SIMPLE
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -139,7 +140,7 @@ def _detail(follower: Follower, manifest: Manifest, width: int, *, utf8: bool) -
     note = follower.state.windows.note
     if note is not None:
         parts.append(Text(plain(note), style="dim"))
-    parts += [Text(), _rows(manifest), *_samples(follower)]
+    parts += [Text(), _rows(manifest), *_shards(follower, manifest), *_samples(follower)]
     if points and points[0].clock_us is not None:
         parts.append(Text(f"charts since {clock_time(points[0].clock_us)} UTC", style="dim"))
     return Group(*parts)
@@ -215,6 +216,21 @@ def _timeline(
         label = f"W {clock_time(watermark_us)}"
         left = at if at + len(label) <= width else at - len(label)
         lines.insert(0, Text(" " * max(0, left) + label, style="bold blue"))
+    return lines
+
+
+def _shards(follower: Follower, manifest: Manifest) -> list[Text]:
+    """The shards that are furthest behind, each with its rows on a line."""
+    shards = follower.state.shards
+    if manifest.watermark.by is None or not shards:
+        return []
+    behind = nsmallest(_SAMPLED, shards.values(), key=lambda shard: shard.event_time_us)
+    lines = [Text(), Text(f"shards {len(shards):,}, furthest behind", style="dim")]
+    for shard in behind:
+        name = "NULL" if shard.name is None else shard.name
+        told = [name, clock_time(shard.event_time_us), f"rows {shard.rows:,}"]
+        told += [f"{counted} {number:,}" for counted, number in shard.counts.items()]
+        lines.append(Text(plain(" · ".join(told)), no_wrap=True, overflow="ellipsis"))
     return lines
 
 

@@ -57,8 +57,8 @@ ORDER = "_order"  # STRUCT, orders rows by time and arrival
 
 # Columns of placed rows that are only counted; none of these reaches the state.
 ROWS, SEEN_TIME, FALLBACKS = "_rows", "_seen_t", "_fallbacks"
-# The hash of a row's shard; of a partial, the least and the greatest one of its rows.
-SHARD_HASH, LEAST_SHARD, GREATEST_SHARD = "_shard_hash", "_shard_lo", "_shard_hi"
+# The hash of a row's shard; of a partial, that of all its rows, NULL if they are of several shards.
+SHARD_HASH = "_shard_hash"
 
 # A group, as an operator returns it for a closed window: its bounds, BIGINT.
 START, END = "_start_us", "_end_us"

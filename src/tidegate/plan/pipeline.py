@@ -82,7 +82,8 @@ class TransformConfig:
     ``origin`` names the statement in messages. ``sql_offset`` is where the statement starts in the
     text of the pipeline file, None if it has a file of its own or is written with escapes.
     ``sources`` are those that are read as one stream, if there are several. ``reads_with`` is the
-    transform in whose streaming query it runs, because both read the same source.
+    transform in whose streaming query it runs, because both read the same source; ``reads_alone``
+    is whether it has one of its own although others read the source too.
     """
 
     name: str
@@ -93,6 +94,7 @@ class TransformConfig:
     side_output: SideOutputConfig
     sources: tuple[str, ...] = ()
     reads_with: str | None = None
+    reads_alone: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

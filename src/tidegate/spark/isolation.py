@@ -177,3 +177,11 @@ class Mirror:
 def _pinned(conf: Any) -> list[str]:  # noqa: ANN401 - a JVM object
     names: str = conf.getAllConfs().keys().mkString("\n")
     return [name for name in names.split("\n") if name.startswith(PINNED)]
+
+
+def cores_of(spark: SparkSession) -> int:
+    """Return how many tasks can run at once; ``spark.default.parallelism`` may be any number."""
+    context: Any = spark.sparkContext._jsc.sc()
+    profile = context.resourceProfileManager().defaultResourceProfile()
+    # None run as long as no executor has come.
+    return int(context.maxNumConcurrentTasks(profile)) or spark.sparkContext.defaultParallelism

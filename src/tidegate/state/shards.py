@@ -8,11 +8,12 @@ them. So a step writes about as much as it changes, and a start reads at most tw
     segments/7-3f9a1c02-shards/shards.json
 
     {"version": 3, "shards": [
-    ["0d5ee8e6d7194048", 1767225605000000, 1767225610000000, "berlin"],
+    ["0d5ee8e6d7194048", 1767225605000000, 1767225610000000, "berlin", 42, {"late": 1}],
     ["c397fc1281709d1e"]]}
 
-An entry has the shard's id, its greatest event time, the clock of its last row (microseconds), and
-its name, which is null for NULL; only the id, if the shard has been forgotten.
+An entry has the shard's id, its greatest event time, the clock of its last row (microseconds), its
+name, which is null for NULL, how many rows it has had, and how many of them were late and so on, if
+there were such; only the id, if the shard has been forgotten.
 """
 
 from __future__ import annotations
@@ -140,7 +141,8 @@ def _entry(id: str, shard: Shard | None) -> str:
     if shard is None:
         return f'["{id}"]'
     name = "null" if shard.name is None else encode_basestring(shard.name)
-    return f'["{id}", {shard.event_time_us}, {shard.clock_us}, {name}]'
+    counts = f", {json.dumps(shard.counts)}" if shard.counts else ""
+    return f'["{id}", {shard.event_time_us}, {shard.clock_us}, {name}, {shard.rows}{counts}]'
 
 
 def _read(files: Files, segment: Segment) -> Changes:
@@ -163,8 +165,12 @@ def _read(files: Files, segment: Segment) -> Changes:
 def _shard(facts: Sequence[Any]) -> Shard | None:
     if not facts:
         return None
-    event_time_us, clock_us, name = facts
-    return Shard(event_time_us=event_time_us, clock_us=clock_us, name=name)
+    # Without counts if there are none, and without rows if they were not counted yet.
+    missing: list[Any] = [0, {}][len(facts) - 3 :]
+    event_time_us, clock_us, name, rows, counts = [*facts, *missing]
+    return Shard(
+        event_time_us=event_time_us, clock_us=clock_us, name=name, rows=rows, counts=counts
+    )
 
 
 def _damaged(path: str, what: str) -> StateError:

@@ -13,6 +13,9 @@ from dataclasses import dataclass, field, replace
 from tidegate.plan.logical import WatermarkSpec
 from tidegate.plan.settings import OnIdle, TimeMode
 
+# What is counted of the rows of a shard besides how many it had, by the names of ``Counts``.
+SHARD_COUNTS = ("late", "partial", "error", "duplicate", "evicted")
+
 # The shard of a query without a shard expression.
 SINGLE_SHARD = ""
 
@@ -26,11 +29,16 @@ class Shard:
         clock_us: the clock of its last row.
         name: the value of the shard expression as text; None for NULL, and for the single shard of
             a query without a shard expression.
+        rows: how many rows it has had; 0 in a query without a shard expression.
+        counts: how many of them were late and so on, by the names of ``SHARD_COUNTS``. As the
+            other rows, these are counted as far as the batch told them by shard.
     """
 
     event_time_us: int
     clock_us: int
     name: str | None = None
+    rows: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +64,13 @@ class SeenShards:
     Attributes:
         times: the greatest valid event time of each shard that had one, microseconds, by its id.
         names: the names of shards, those that the state does not know yet among them.
+        rows, counts: as those of ``Shard``, of this batch alone, by the id of the shard.
     """
 
     times: Mapping[str, int] = field(default_factory=dict)
     names: Mapping[str, str | None] = field(default_factory=dict)
+    rows: Mapping[str, int] = field(default_factory=dict)
+    counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 def advance(
@@ -80,16 +91,36 @@ def advance(
     for id, event_time_us in seen.times.items():
         before = shards.get(id)
         # There may be thousands, and ``replace`` takes twice as long.
-        shards[id] = Shard(
-            event_time_us=event_time_us
-            if before is None or event_time_us > before.event_time_us
-            else before.event_time_us,
-            clock_us=clock_us,
-            name=seen.names.get(id) if before is None else before.name,
+        shards[id] = (
+            Shard(
+                event_time_us=event_time_us,
+                clock_us=clock_us,
+                name=seen.names.get(id),
+                rows=seen.rows.get(id, 0),
+            )
+            if before is None
+            else Shard(
+                event_time_us=max(event_time_us, before.event_time_us),
+                clock_us=clock_us,
+                name=before.name,
+                rows=before.rows + seen.rows.get(id, 0),
+                counts=before.counts,
+            )
         )
+    untimed = seen.rows.keys() - seen.times.keys() if len(seen.rows) != len(seen.times) else set()
+    for id in seen.counts.keys() | untimed:
+        if id in shards:
+            rows = seen.rows[id] if id in untimed else 0
+            shards[id] = _with_rows(shards[id], rows, seen.counts.get(id, {}))
     has_begun = bool(shards) or state.watermark_us is not None
     candidate = _candidate(shards, clock_us, spec) if has_begun else None
     return replace(state, shards=shards, watermark_us=_later(state.watermark_us, candidate))
+
+
+def _with_rows(shard: Shard, rows: int, counts: Mapping[str, int]) -> Shard:
+    added = {name: shard.counts.get(name, 0) + counts.get(name, 0) for name in SHARD_COUNTS}
+    known = {name: number for name, number in added.items() if number}
+    return replace(shard, rows=shard.rows + rows, counts=known)
 
 
 def _remembered(

@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tidegate.engine.faults import fault_point
 from tidegate.engine.rows.prepare import EVICTED_FATES, UNTIMED, BatchStart, Fate
-from tidegate.engine.rows.shards import shards_of_partials
+from tidegate.engine.rows.shard_rows import (
+    fate_conditions,
+    mixed_sql,
+    shard_sketches,
+)
 from tidegate.engine.windows.operator import Ingested, ToldShards
 from tidegate.engine.windows.state_rows import KEPT
 from tidegate.metrics.report import Counts
@@ -16,10 +20,10 @@ from tidegate.plan.columns import (
     FALLBACKS,
     FATE,
     FIRST_PLACE,
-    LEAST_SHARD,
     PANE,
     ROWS,
     SEEN_TIME,
+    SHARD_HASH,
     SPLIT_PLACE,
 )
 from tidegate.spark.observe import observed
@@ -72,9 +76,11 @@ def take_in(placed: DataFrame, intake: Intake, start: BatchStart, io: StateIO) -
     expressions = _numbers(intake, start, places)
     if FALLBACKS in placed.columns:
         expressions["fallbacks"] = f"sum(IF({_kept_sql(intake)}, {FALLBACKS}, 0))"
-    tells_shards = LEAST_SHARD in placed.columns
+    tells_shards = SHARD_HASH in placed.columns
     if tells_shards:
-        expressions |= shards_of_partials(f"{FATE} NOT IN ({_list(UNTIMED)})")
+        sketches = shard_sketches(start.counted, _conditions(intake))
+        placed = placed.selectExpr("*", *sketches.columns)
+        expressions |= {**sketches.observed, "mixed": mixed_sql()}
     watched, numbers = observed(placed, expressions)
     kept = intake.shape.kept(watched)
     # Grouped rows were shuffled, so there are as many files as tasks were set.
@@ -87,7 +93,7 @@ def take_in(placed: DataFrame, intake: Intake, start: BatchStart, io: StateIO) -
         counts=_counts(seen),
         event_time_us=seen["time"],
         elsewhere=tuple(seen["others"]) if has_places else (),
-        shards=ToldShards(sketch=seen["shards"], mixed=seen["mixed"]) if tells_shards else None,
+        shards=ToldShards(seen=seen, mixed=seen["mixed"]) if tells_shards else None,
     )
     if not seen["groups"]:
         return ingested
@@ -112,7 +118,7 @@ def _numbers(intake: Intake, start: BatchStart, places: Sequence[str]) -> dict[s
         "first": f"min({_if(kept, intake)})",
         "last": f"max({_if(kept, intake)})",
     }
-    if intake.is_grouped:
+    if intake.is_grouped and not start.tells_shards:
         # There is at most one partial for each fate (and pane) and task, so the list is short.
         other = ", ".join([FATE, ROWS, *places])
         numbers["others"] = f"collect_list(IF({KEPT}, NULL, struct({other})))"
@@ -124,6 +130,16 @@ def _numbers(intake: Intake, start: BatchStart, places: Sequence[str]) -> dict[s
     if intake.partial is not None:
         numbers["partial"] = f"sum(IF({kept} AND {intake.partial}, {ROWS}, 0))"
     return numbers
+
+
+def _conditions(intake: Intake) -> dict[str, str]:
+    """The conditions (Spark SQL over placed rows) for what is counted of the rows of a shard."""
+    conditions = fate_conditions()
+    if intake.late is not None:
+        conditions["late"] += f" OR {KEPT} AND {intake.late}"
+    if intake.partial is not None:
+        conditions["partial"] = f"{_kept_sql(intake)} AND {intake.partial}"
+    return conditions
 
 
 def _kept_sql(intake: Intake) -> str:

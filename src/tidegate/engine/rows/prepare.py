@@ -200,7 +200,8 @@ class BatchStart:
         is_followed: whether the rows have ``_sequence`` and ``_is_late``, which then decides.
         tells_places: whether job 1 tells at which places of the batch the rows of a partial are.
         has_evictions: whether a quota evicts some rows; all of them then have ``_evicted``.
-        tells_shards: whether partials tell the shards of their rows.
+        tells_shards: whether placed rows tell their shards.
+        counted: what is counted of the rows of a shard then, see ``engine/rows/shard_rows.py``.
     """
 
     epoch: int
@@ -212,6 +213,7 @@ class BatchStart:
     is_followed: bool = False
     tells_places: bool = False
     tells_shards: bool = False
+    counted: tuple[str, ...] = ()
 
     @property
     def marks_behind(self) -> bool:
@@ -285,20 +287,23 @@ def classify_sql(
 ) -> str:
     """``classify`` as text, over a statement that gives judged rows.
 
-    If rows are marked as behind, it adds ``_after``. If their places are told, it adds ``_i``, and
-    all rows with a valid time have a pane.
+    If rows tell their shards, it adds ``_shard_hash``, which rows that are not accumulated have as
+    their pane. If rows are marked as behind, it adds ``_after``. If their places are told, it adds
+    ``_i``, and all rows with a valid time have a pane.
     """
     accumulated = f"{FATE} = {Fate.ACCUMULATED.value}"
     untimed = ", ".join(str(fate.value) for fate in UNTIMED)
     placed = f"{FATE} NOT IN ({untimed})" if start.tells_places else accumulated
+    # So rows that are not accumulated are grouped by their shard, without one more group key.
+    apart = f" ELSE {shard_hash_sql()}" if start.tells_shards and not start.tells_places else ""
     columns = [
         TIME,
         *([OWN_TIME] if plan.watermark.falls_back else []),
         FATE,
-        f"CASE WHEN {placed} THEN {grid.pane_sql(TIME)} END AS {PANE}",
+        f"CASE WHEN {placed} THEN {grid.pane_sql(TIME)}{apart} END AS {PANE}",
         *(f"CASE WHEN {accumulated} THEN {k.name} END AS {k.name}" for k in aggregation.keys),
         *(argument.name for argument in aggregation.arguments),
-        *([f"xxhash64({SHARD}) AS {SHARD_HASH}"] if start.tells_shards else []),
+        *([f"{shard_hash_sql()} AS {SHARD_HASH}"] if start.tells_shards else []),
     ]
     if start.is_followed:
         columns.append(f"CASE WHEN {accumulated} THEN {BEHIND} END AS {AFTER}")
@@ -310,6 +315,11 @@ def classify_sql(
     if aggregation.needs_order:
         columns.append(f"{order_sql(start)} AS {ORDER}")
     return f"SELECT {', '.join(columns)} FROM ({judged})"
+
+
+def shard_hash_sql() -> str:
+    """The hash of a prepared row's shard, a BIGINT that is never NULL."""
+    return f"xxhash64({SHARD})"
 
 
 def after_sql(grid: PaneGrid) -> str:

@@ -1,9 +1,9 @@
-"""The shards of a batch: the greatest event time of each, observed by job 1.
+"""The shards of a batch: the greatest event time of each and its rows, observed by job 1.
 
-Rows are not grouped by their shard as well: there would be as many more partials. Where partials
-cannot tell the shards, rows are watched as Spark hands them over, below all that an operator does
-with them. What is observed is a sketch of the greatest event time for the hash of a shard, see
-``sketches.py``.
+Rows are not grouped by their shard as well: there would be as many more partials. Placed rows tell
+their shard, where each is a row; and where each is a partial, if it is of one shard. Where partials
+are of several shards, rows are watched as Spark hands them over, below all that an operator does
+with them. What is observed are sketches for the hash of a shard, see ``shard_rows.py``.
 
 A sketch has no names. So a batch that has a shard which the state does not know reads once more
 the first rows of each partition; if they do not name all new shards, it groups all of its rows by
@@ -13,20 +13,22 @@ DOUBLE, as the values of a sketch are, rounds (before 1684, after 2255).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from math import ceil, log
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tidegate.engine.rows.sketches import read_sketch, sketch_sql
-from tidegate.plan.columns import (
-    GREATEST_SHARD,
-    LEAST_SHARD,
-    OWN_TIME,
-    SEEN_TIME,
-    SHARD,
-    TIME,
+from tidegate.engine.rows.prepare import fate_case, judged_sql, shard_hash_sql
+from tidegate.engine.rows.shard_rows import (
+    counted_of,
+    fate_conditions,
+    read_counts,
+    read_times,
+    shard_sketches,
+    within,
 )
+from tidegate.engine.rows.sketches import read_sketch, sketch_sql
+from tidegate.plan.columns import OWN_TIME, SHARD, SHARD_HASH, TIME
 from tidegate.plan.time_columns import GREATEST_TIME_US, LEAST_TIME_US
 from tidegate.spark.observe import observed
 from tidegate.spark.statements import first_of_each, over
@@ -38,15 +40,11 @@ if TYPE_CHECKING:
     from tidegate.engine.rows.prepare import BatchStart
     from tidegate.engine.state_io import StateIO
     from tidegate.engine.windows.operator import Arrival, Ingested, Operator
+    from tidegate.metrics.report import Counts
     from tidegate.plan.physical import PhysicalPlan
-
-# A sketch has room for 2**bits shards.
-_BITS = 20
 
 # Names of shards are looked for in at least so many rows of each partition.
 LEAST_ROWS = 1_000
-
-_HASH = f"xxhash64({SHARD})"
 
 
 class ShardWatch:
@@ -58,15 +56,19 @@ class ShardWatch:
 
     Args:
         plan: a plan with shards.
-        has_partials: whether job 1 makes partials of rows.
     """
 
-    def __init__(self, plan: PhysicalPlan, *, has_partials: bool) -> None:
+    def __init__(self, plan: PhysicalPlan) -> None:
         self._plan = plan
-        self._by_partial = has_partials
+        self._as_placed = True
 
     def ingest(
-        self, arrival: Arrival, operator: Operator, known: Collection[str], io: StateIO
+        self,
+        arrival: Arrival,
+        operator: Operator,
+        known: Collection[str],
+        totals: Counts,
+        io: StateIO,
     ) -> tuple[Ingested, SeenShards]:
         """Run job 1 over prepared rows; return what it did, and the shards that it saw.
 
@@ -74,42 +76,50 @@ class ShardWatch:
             arrival: the rows, with ``_shard``.
             operator: runs job 1.
             known: the ids of the shards that the state knows.
+            totals: the rows of the query so far.
             io: the state.
         """
-        time = _valid_time(self._plan, arrival.start)
-        if self._by_partial:
-            start = replace(arrival.start, tells_shards=True)
+        counted = counted_of(totals, may_be_late=arrival.start.bound_us is not None)
+        if self._as_placed:
+            start = replace(arrival.start, tells_shards=True, counted=counted)
             ingested = operator.ingest(replace(arrival, start=start), io)
             told = ingested.shards
-            assert told is not None, "partials tell their shards where they are asked"
-            self._by_partial = not told.mixed
-            times = None if told.mixed else read_sketch(told.sketch)
+            assert told is not None, "placed rows tell their shards where they are asked"
+            self._as_placed = not told.mixed
+            seen = told.seen
+            if told.mixed:
+                return ingested, _by_job(arrival.rows, _valid_time(self._plan, arrival.start))
         else:
-            sketch = sketch_sql(_HASH, f"CAST({time} AS DOUBLE)", _BITS)
-            watched, numbers = observed(arrival.rows, {"sketch": sketch})
+            watched, numbers = _watched(arrival, operator, self._plan, counted)
             ingested = operator.ingest(replace(arrival, rows=watched), io)
-            times = read_sketch(numbers()["sketch"])
-        if times is not None:
-            new = {id for id in times if id not in known}
-            if not new:
-                return ingested, SeenShards(times=times)
-            names = _by_job(first_of_each(arrival.rows, _enough(len(new))), time).names
-            if new <= names.keys():
-                return ingested, SeenShards(times=times, names=names)
-        return ingested, _by_job(arrival.rows, time)
+            seen = numbers()
+        times = read_times(seen)
+        valid = _valid_time(self._plan, arrival.start)
+        if times is None:
+            return ingested, _by_job(arrival.rows, valid)
+        shards = replace(within(read_counts(seen, counted), ingested.counts), times=times)
+        new = {id for id in times if id not in known}
+        if not new:
+            return ingested, shards
+        names = _by_job(first_of_each(arrival.rows, _enough(len(new))), valid).names
+        if not new <= names.keys():
+            names = _by_job(arrival.rows, valid).names
+        return ingested, replace(shards, names=names)
 
 
-def shards_of_partials(timed: str) -> dict[str, str]:
-    """Return what to observe of partials: a sketch of their shards, and how many are mixed.
-
-    Args:
-        timed: the condition (Spark SQL) that the rows of a partial have valid times.
-    """
-    time = f"IF({timed} AND {LEAST_SHARD} = {GREATEST_SHARD}, {SEEN_TIME}, NULL)"
-    return {
-        "shards": sketch_sql(LEAST_SHARD, f"CAST({time} AS DOUBLE)", _BITS),
-        "mixed": f"count_if({timed} AND {LEAST_SHARD} <> {GREATEST_SHARD})",
-    }
+def _watched(
+    arrival: Arrival, operator: Operator, plan: PhysicalPlan, counted: tuple[str, ...]
+) -> tuple[DataFrame, Callable[[], dict[str, Any]]]:
+    """Return prepared rows that are observed, and what returns the numbers after a job."""
+    rows, start = arrival.rows, arrival.start
+    bound = start.bound_sql()
+    fate = fate_case(plan, start, late=None if bound is None else operator.is_late(bound))
+    judged = judged_sql(rows.columns, plan, start, fate)
+    time = OWN_TIME if plan.watermark.falls_back else TIME
+    sketches = shard_sketches(counted, fate_conditions(), time, rows=None)
+    columns = ", ".join([*rows.columns, SHARD_HASH, *sketches.columns])
+    hashed = f"SELECT *, {shard_hash_sql()} AS {SHARD_HASH} FROM ({judged})"
+    return observed(over(rows, f"SELECT {columns} FROM ({hashed})"), sketches.observed)
 
 
 def _valid_time(plan: PhysicalPlan, start: BatchStart) -> str:
@@ -132,18 +142,19 @@ def _by_job(rows: DataFrame, time: str) -> SeenShards:
     A sketch of one shard says which id it has in a sketch of several.
     """
     timed = f"SELECT {SHARD}, {time} AS t FROM {{frame}}"
-    shards = f"SELECT {SHARD}, max(t) AS t FROM ({timed}) WHERE t IS NOT NULL GROUP BY {SHARD}"
-    id = sketch_sql(_HASH, "0D", 4)
+    shards = f"SELECT {SHARD}, max(t) AS t, count(1) AS n FROM ({timed}) GROUP BY {SHARD}"
+    id = sketch_sql(shard_hash_sql(), "0D", 4)
     named = over(
         rows,
-        f"SELECT max(t) AS time, CAST({SHARD} AS STRING) AS name, {id} AS sketch "
+        f"SELECT max(t) AS time, max(n) AS rows, CAST({SHARD} AS STRING) AS name, {id} AS sketch "
         f"FROM ({shards}) GROUP BY {SHARD}",
     )
-    times, names = {}, {}
-    for shard in named.collect():
-        id = _only(read_sketch(shard["sketch"]))
-        times[id], names[id] = shard["time"], shard["name"]
-    return SeenShards(times=times, names=names)
+    found = {_only(read_sketch(shard["sketch"])): shard for shard in named.collect()}
+    return SeenShards(
+        times={id: each["time"] for id, each in found.items() if each["time"] is not None},
+        names={id: each["name"] for id, each in found.items()},
+        rows={id: each["rows"] for id, each in found.items()},
+    )
 
 
 def _only(entries: Mapping[str, int] | None) -> str:

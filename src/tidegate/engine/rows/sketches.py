@@ -17,15 +17,16 @@ _WORDS_OF_ALL = 2
 _ENTRY = struct.Struct("<8sdB")
 
 
-def sketch_sql(key: str, value: str, bits: int) -> str:
+def sketch_sql(key: str, value: str, bits: int, mode: str = "max") -> str:
     """Return the aggregate (Spark SQL) of a sketch.
 
     Args:
         key: what the values are for; rows where it is NULL are not in the sketch.
-        value: a DOUBLE, of which the greatest counts; rows where it is NULL are not in the sketch.
+        value: a DOUBLE; rows where it is NULL are not in the sketch.
         bits: it has room for ``2**bits`` keys.
+        mode: what is kept of the values of a key: ``max``, or their ``sum``.
     """
-    return f"tuple_sketch_agg_double({key}, {value}, {bits}, 'max')"
+    return f"tuple_sketch_agg_double({key}, {value}, {bits}, '{mode}')"
 
 
 def read_sketch(sketch: bytes | None) -> dict[str, int] | None:
@@ -34,7 +35,7 @@ def read_sketch(sketch: bytes | None) -> dict[str, int] | None:
     None if they are not exact: some had no room, or one is beyond the integers of a DOUBLE. The
     format is that of a compact tuple sketch of Apache DataSketches. Its first byte says how many
     words of 8 bytes precede the entries: one if there is at most one entry, two with their number,
-    three if some had no room. An entry is a hash of 8 bytes, a DOUBLE, and a byte that says "max".
+    three if some had no room. An entry is a hash of 8 bytes, a DOUBLE, and a byte with the mode.
     """
     if sketch is None:
         return {}

@@ -6,9 +6,9 @@ close. To add a kind, write an operator and name it in ``job.py``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tidegate.metrics.report import Counts
 from tidegate.state.manifest import Manifest, Segment, Tables
@@ -38,14 +38,14 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToldShards:
-    """The shards of a batch as its partials tell them.
+    """The shards of a batch as its placed rows tell them.
 
     Attributes:
-        sketch: those of partials of one shard, see ``engine/rows/shards.py``.
-        mixed: how many partials are of several shards.
+        seen: what was observed, see ``engine/rows/shard_rows.py``.
+        mixed: how many of them are partials of several shards.
     """
 
-    sketch: bytes | None
+    seen: Mapping[str, Any]
     mixed: int
 
 
@@ -63,7 +63,7 @@ class Ingested:
         elsewhere: the pane and the places of rows that are in no segment, where rows are watched.
         some_behind: whether rows are marked as behind, see ``engine/rows/lateness.py``, or are
             known to be.
-        shards: what partials tell of the shards of their rows, where they do.
+        shards: what placed rows tell of their shards, where they do.
         any_behind: returns whether a row came after one that closed a window of it; None where the
             places of rows are not known.
     """
@@ -185,6 +185,12 @@ class Operator(Protocol):
 
     def end_of_all(self, tables: Tables) -> int | None:
         """The bound at which every window of the state has closed, None if there is no window."""
+
+    def is_late(self, bound: str) -> str | None:
+        """The condition that a prepared row is late for all its windows (both Spark SQL).
+
+        None: that depends on other rows too.
+        """
 
     def closed_before(self, time: str, bound: str) -> str:
         """The condition that a window which can take a row closes at a bound (both Spark SQL).

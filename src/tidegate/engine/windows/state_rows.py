@@ -17,6 +17,7 @@ from tidegate.engine.rows.prepare import (
     classify_sql,
     fate_sql,
     judged_sql,
+    shard_hash_sql,
 )
 from tidegate.engine.windows.panes.grid import PaneGrid
 from tidegate.plan.aggregates.planned import row_aggregate
@@ -26,9 +27,7 @@ from tidegate.plan.columns import (
     FALLBACKS,
     FATE,
     FIRST_PLACE,
-    GREATEST_SHARD,
     LAST_PLACE,
-    LEAST_SHARD,
     ORDER,
     OWN_TIME,
     PANE,
@@ -51,6 +50,11 @@ if TYPE_CHECKING:
 KEPT = f"{FATE} = {Fate.ACCUMULATED.value}"
 
 
+def shard_of_row(start: BatchStart) -> list[str]:
+    """What a placed row has, as Spark SQL over a prepared row, where rows tell their shards."""
+    return [f"{shard_hash_sql()} AS {SHARD_HASH}"] if start.tells_shards else []
+
+
 def row_numbers(plan: PhysicalPlan) -> dict[str, str]:
     """What a row adds to the counts of a batch: name to Spark SQL over a placed row.
 
@@ -69,7 +73,8 @@ def group_numbers(plan: PhysicalPlan, start: BatchStart) -> dict[str, str]:
     if FALLBACKS in numbers:
         groups[FALLBACKS] = f"sum({numbers[FALLBACKS]})"
     if start.tells_shards:
-        groups |= {LEAST_SHARD: f"min({SHARD_HASH})", GREATEST_SHARD: f"max({SHARD_HASH})"}
+        least, greatest = f"min({SHARD_HASH})", f"max({SHARD_HASH})"
+        groups[SHARD_HASH] = f"IF({least} = {greatest}, {least}, NULL)"
     return groups
 
 

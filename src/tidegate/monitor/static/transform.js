@@ -177,10 +177,13 @@ function samples(caption, rows, columns = [...new Set(rows.flatMap((each) => Obj
   return table(caption, ["epoch", ...names, ...(cut ? ["row, cut short"] : [])], cells);
 }
 
+const SHARD_COUNTS = { late: "late", partial: "partially late", error: "errors", duplicate: "duplicates", evicted: "evicted" };
+
 function shards(facts) {
   const { by, total, behind } = facts.shards;
-  const rows = behind.map((each) => [each.name ?? "NULL", moment(each.event_time_us), moment(each.clock_us)]);
-  return [table(`${many(total, "shard")} by ${by}; furthest behind first`, ["shard", "greatest event time (UTC)", "last row at (UTC)"], rows),
+  const counted = Object.keys(SHARD_COUNTS).filter((name) => behind.some((each) => each.counts[name]));
+  const rows = behind.map((each) => [each.name ?? "NULL", moment(each.event_time_us), moment(each.clock_us), count(each.rows), ...counted.map((name) => count(each.counts[name] ?? 0))]);
+  return [table(`${many(total, "shard")} by ${by}; furthest behind first`, ["shard", "greatest event time (UTC)", "last row at (UTC)", "rows", ...counted.map((name) => SHARD_COUNTS[name])], rows),
     total > rows.length ? h("p", { class: "note" }, `Shown are the ${rows.length} furthest behind.`) : ""];
 }
 

@@ -30,7 +30,7 @@ from tidegate.engine.windows.ordered.log import (
     ordered_state,
     touched,
 )
-from tidegate.engine.windows.state_rows import KEPT, row_numbers, whole_groups
+from tidegate.engine.windows.state_rows import KEPT, row_numbers, shard_of_row, whole_groups
 from tidegate.plan.columns import END, FATE, INSTANCE, ORDER, START, TIME
 from tidegate.plan.settings import TimeMode
 from tidegate.spark.observe import observed
@@ -149,7 +149,7 @@ class OrderedRows:
         columns |= self.scan.columns()
         same = [name for name in (FATE, *self.names) if name not in columns]
         derived = (f"{sql} AS {name}" for name, sql in columns.items())
-        return self.judged(rows, start).selectExpr(*same, *derived)
+        return self.judged(rows, start).selectExpr(*same, *derived, *shard_of_row(start))
 
     def kept(self, placed: DataFrame) -> DataFrame:
         return placed.where(KEPT).select(*self.names)
@@ -275,6 +275,9 @@ class OrderedOperator:
 
     def end_of_all(self, tables: Tables) -> int | None:
         return max((segment.last_us + 1 for segment in tables.windows), default=None)
+
+    def is_late(self, bound: str) -> str | None:
+        return f"{TIME} < {bound}"
 
     def closed_before(self, time: str, bound: str) -> str:
         return f"{time} < {bound}"

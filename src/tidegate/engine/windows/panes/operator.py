@@ -64,7 +64,8 @@ class PaneOperator:
             late = f"{PANE} < {by_reference(self.grid.first_open(bound_us), PANE)}"
         if bound_us is not None and not self.grid.single:
             partial = f"{PANE} < {by_reference(self.grid.first_whole(bound_us), PANE)}"
-        time = f"IF({KEPT}, {PANE}, NULL)" if start.tells_places else PANE
+        others_have_pane = start.tells_places or start.tells_shards
+        time = f"IF({KEPT}, {PANE}, NULL)" if others_have_pane else PANE
         intake = Intake(
             shape=self.shape,
             time=time,
@@ -278,6 +279,9 @@ class PaneOperator:
     def end_of_all(self, tables: Tables) -> int | None:
         ends = (self.grid.last_end(segment.last_us) for segment in tables.windows)
         return max(ends, default=None)
+
+    def is_late(self, bound: str) -> str | None:
+        return f"{self.grid.last_end_sql(self.grid.pane_sql(TIME))} <= {bound}"
 
     def closed_before(self, time: str, bound: str) -> str:
         return f"{self.grid.first_end_sql(self.grid.pane_sql(time))} <= {bound}"

@@ -299,6 +299,9 @@ class SessionOperator:
         others = [column for column in judged.columns if column != FATE]
         return joined.selectExpr(*others, fate, FIRST, LAST)
 
+    def is_late(self, bound: str) -> str | None:
+        return None
+
     def closed_before(self, time: str, bound: str) -> str:
         return f"{time} < {bound}"
 

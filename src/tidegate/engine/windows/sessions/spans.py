@@ -37,6 +37,7 @@ from tidegate.plan.columns import (
     PANE,
     ROWS,
     SEQUENCE,
+    SHARD_HASH,
     START,
     TIME,
 )
@@ -148,7 +149,7 @@ class SpanPartials:
         self, rows: DataFrame, plan: PhysicalPlan, start: BatchStart, schema: StructType
     ) -> DataFrame | None:
         columns = {each.name: of_one_row(each.update) for each in self.aggregation.partial_columns}
-        if None in columns.values() or self.by_record or start.tells_shards:
+        if None in columns.values() or self.by_record:
             return None
         values = {
             name: f"CAST({sql} AS {schema[name].dataType.simpleString()})"
@@ -157,7 +158,8 @@ class SpanPartials:
         values |= {FIRST: TIME, LAST_TIME: TIME, **row_numbers(plan), ROWS: "1L"}
         judged = _judged_sql(rows.columns, plan, start)
         classified = classify_sql(judged, plan, buckets(self.gap_us), start, self.aggregation)
-        named = _list(FATE, *self.keys, _named(values))
+        shard = [SHARD_HASH] if start.tells_shards else []
+        named = _list(FATE, *self.keys, *shard, _named(values))
         return over(rows, f"SELECT {named} FROM ({classified})")
 
     def kept(self, placed: DataFrame) -> DataFrame:

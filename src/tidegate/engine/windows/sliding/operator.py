@@ -27,7 +27,7 @@ from tidegate.engine.windows.sliding.range_join import (
     SlidingShape,
     WindowCounter,
 )
-from tidegate.engine.windows.state_rows import KEPT, row_numbers
+from tidegate.engine.windows.state_rows import KEPT, row_numbers, shard_of_row
 from tidegate.plan.columns import AFTER, BEHIND, FATE, ORDER, TIME, WHEN
 from tidegate.plan.settings import TimeMode
 from tidegate.plan.stages import IngestPartials, IngestRows
@@ -179,14 +179,18 @@ class SlidingOperator:
             *(key.name for key in ingest.keys),
             *(argument.name for argument in ingest.arguments),
             *(f"{sql} AS {name}" for name, sql in row_numbers(self.plan).items()),
+            *shard_of_row(start),
         )
 
     def _fate(self, start: BatchStart, late: str | None) -> str:
         return fate_case(self.plan, start, late=late)
 
+    def is_late(self, bound: str) -> str | None:
+        return f"{TIME} < {bound} - {self.reach.us}L"
+
     def _is_late(self, bound: str | None) -> str | None:
         """The condition that no window can contain the row any more; None: that is impossible."""
-        return None if bound is None else f"{TIME} < {bound} - {self.reach.us}L"
+        return None if bound is None else self.is_late(bound)
 
     def _own_has_closed(self, bound: str | None) -> str | None:
         """The condition that a row is too late for its own window; None: that is impossible."""
