@@ -16,7 +16,7 @@ from bench.flink.answers import Checked, Expected, expect
 from bench.flink.cluster import Cluster, Unavailable
 from bench.flink.contenders import Answer, Folders, flink_answer, tidegate_answer
 from bench.flink.questions import QUESTIONS, Question
-from bench.report import Figure, Report, Table
+from bench.report import Figure, Report, Table, paired
 from bench.rounds import Harness, progress, verdict
 
 if TYPE_CHECKING:
@@ -144,9 +144,8 @@ def _report(question: Question, runs: Mapping[str, Sequence[Measured]]) -> Repor
         notes=verdict(failures),
     )
     figures = [
-        Figure(name=f"flink_{question.name}_vs_{backend}", value=ratio)
+        _paired(f"flink_{question.name}_vs_{backend}", runs[f"flink, {backend}"], runs[OURS])
         for backend in ("heap", "rocksdb")
-        for ratio in [_paired(runs[OURS], runs[f"flink, {backend}"])]
     ]
     return Report(tables=[table], figures=figures, failures=failures)
 
@@ -165,10 +164,11 @@ def _line(question: Question, label: str, measured: Sequence[Measured]) -> list[
     ]
 
 
-def _paired(ours: Sequence[Measured], theirs: Sequence[Measured]) -> float:
-    """Return their time over ours: the median of the rounds, each of which ran them in turn."""
-    pairs = zip(ours[-len(theirs) :], theirs, strict=True)
-    return statistics.median(other.seconds / own.seconds for own, other in pairs)
+def _paired(name: str, theirs: Sequence[Measured], ours: Sequence[Measured]) -> Figure:
+    """Return the figure of their time over ours; those that ran in fewer rounds ran in the last."""
+    return paired(
+        name, [run.seconds for run in theirs], [run.seconds for run in ours[-len(theirs) :]]
+    )
 
 
 def _java_process(spark: SparkSession) -> int:

@@ -116,7 +116,12 @@ def q5(events: int) -> Question:
 
 
 def q7(events: int) -> Question:
-    """The highest bid of each 10 s; of equal ones, that on the latest auction."""
+    """The highest bid of each 10 s; of equal ones, that on the latest auction.
+
+    Flink finds it among the highest of 64 shares, so that both cores work. In one run that took
+    half as long as without shares. Joining the bids with the highest price, as Nexmark's statement
+    does, took no less than that.
+    """
     return Question(
         name="q7",
         tables=[nexmark.bids(events)],
@@ -131,7 +136,12 @@ def q7(events: int) -> Question:
               SELECT price, auction, bidder, window_end, ROW_NUMBER() OVER (
                 PARTITION BY window_start, window_end
                 ORDER BY price DESC, auction DESC, bidder DESC) AS place
-              FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(ts), INTERVAL '10' SECOND)))
+              FROM (
+                SELECT price, auction, bidder, window_start, window_end, ROW_NUMBER() OVER (
+                  PARTITION BY window_start, window_end, MOD(auction, 64)
+                  ORDER BY price DESC, auction DESC, bidder DESC) AS place_of_share
+                FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(ts), INTERVAL '10' SECOND)))
+              WHERE place_of_share = 1)
             WHERE place = 1
         """,
         batch="""
