@@ -37,7 +37,7 @@ def guards(harness: Harness) -> Report:
     failures = disagreements(measured)
     title = f"guards: {guarded.workload.rows:,} rows, median of {harness.rounds}"
     table = timing_table(title, measured, failures)
-    figure = slower("guards_vs_none", measured["guarded"], measured["plain"], target="<= 1.15")
+    figure = slower("guards_vs_none", measured["guarded"], measured["plain"], target="<= 1.1")
     return Report(tables=[table], figures=[figure], failures=failures)
 
 

@@ -53,7 +53,7 @@ def sliding(harness: Harness) -> Report:
     )
     figures = [
         paired("sliding_10min_vs_10s", ours["10min"], ours["10s"]),
-        paired("sliding_2h_vs_10s", ours["2h"], ours["10s"], target="<= 1.5"),
+        paired("sliding_2h_vs_10s", ours["2h"], ours["10s"], target="<= 1.25"),
     ]
     return Report(tables=[table], figures=figures, failures=failures)
 
