@@ -27,7 +27,12 @@ schema = "ts TIMESTAMP, v INT"
 format = "json"
 path = "other"
 schema = "ts TIMESTAMP, v INT"
+[sources.p]
+format = "parquet"
+path = "columns"
+schema = "ts TIMESTAMP, v INT"
 """
+SOURCES = ("s", "t", "p")
 TRANSFORM = """
 [transforms.{name}]
 sql = "SELECT count(*) AS n FROM {source} GROUP BY tumblingwindow('ss', 10)"
@@ -66,8 +71,10 @@ def readings(
     parts = [
         TRANSFORM.format(
             name=name,
-            source="t" if settings == "t" else "(SELECT * FROM s)" if settings == "inner" else "s",
-            settings="" if settings in ("t", "inner") else settings,
+            source={"inner": "(SELECT * FROM s)"}.get(settings, settings[-1:])
+            if settings[-1:] in SOURCES or settings == "inner"
+            else "s",
+            settings="" if settings in (*SOURCES, "inner") else settings,
         )
         for name, settings in transforms.items()
     ]
@@ -108,6 +115,14 @@ def test_one_with_other_needs_has_a_query_of_its_own(
     assert found.alone.get("b") == (why if "alone" in setting else None)
     alone = readings(tmp_path, {"a": "", "b": setting})
     assert alone.alone["b"] == why
+
+
+def test_rows_that_are_read_by_columns_are_not_kept_for_others_unless_asked(tmp_path: Path) -> None:
+    found = readings(tmp_path, {"a": "p", "b": "p"})
+    assert queries(found) == [("a",), ("b",)]
+    assert found.alone["b"] == "rows of parquet are read again more quickly than they are kept"
+    found = readings(tmp_path, {"a": "p", "b": 'reads_with = "a" # p'})
+    assert (queries(found), found.alone) == ([("a", "b")], {})
 
 
 def test_a_restart_finds_the_queries_in_any_order_of_the_file(tmp_path: Path) -> None:

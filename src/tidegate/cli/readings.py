@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from tidegate.connectors.table import SOURCES
 from tidegate.errors import ConfigError, StateError
 from tidegate.names import listed
 from tidegate.state.files import Files
@@ -142,12 +143,14 @@ class _Reader:
         key: only transforms with the same key can read it together: the source, what a malformed
             record means, and whether time alone brings batches.
         unfit: why it cannot read it together with any; None: it can.
+        unwise: why it had better not, unless it is told to; None: it had.
     """
 
     name: str
     source: str
     key: tuple[object, ...]
     unfit: str | None
+    unwise: str | None
 
 
 def readings_of(
@@ -176,8 +179,9 @@ def readings_of(
     # A query that has not committed a batch runs its first one for all that are there.
     open_ = [name for name in own if homes.get(name) == name and not began[name].ran]
     for name in new:
-        fits = (each for each in open_ if _company(readers[name], readers[each]) is None)
-        homes[name] = next(fits, name)
+        mine = readers[name]
+        fits = (each for each in open_ if _company(mine, readers[each]) is None)
+        homes[name] = name if mine.unwise else next(fits, name)
         if homes[name] == name:
             open_.append(name)
     for name in readers:
@@ -227,7 +231,7 @@ def _check_fits(
 
 
 def _readers(plans: Iterable[Planned], config: PipelineConfig) -> Iterable[_Reader]:
-    plans = list(plans)
+    plans, known = list(plans), config.sources
     for planned in plans:
         if planned.reads is not None:
             continue
@@ -242,7 +246,10 @@ def _readers(plans: Iterable[Planned], config: PipelineConfig) -> Iterable[_Read
             unfit = "FROM does more than read it"
         source = prepare.source.name if not sources else listed(sources)
         key = (prepare.source.name, sources, policy, ticks)
-        yield _Reader(planned.name, source, key, unfit)
+        read = (known[each].format for each in sources or (prepare.source.name,) if each in known)
+        columnar = next((each for each in read if each in SOURCES and SOURCES[each].columnar), None)
+        unwise = columnar and f"rows of {columnar} are read again more quickly than they are kept"
+        yield _Reader(planned.name, source, key, unfit, unwise)
 
 
 def needs_ticks(planned: Planned, plans: Iterable[Planned]) -> bool:
@@ -274,8 +281,8 @@ def _why_alone(
     other = next((each for each in others if found.of(each.name) != own), None)
     if other is None or own is None or len(own.names) > 1:
         return None
-    if mine.unfit is not None:
-        return mine.unfit
+    if mine.unfit or mine.unwise:
+        return mine.unfit or mine.unwise
     other = next((each for each in others if found.of(each.name) != own and not each.unfit), other)
     why = _company(mine, other)
     if why is not None:

@@ -80,6 +80,8 @@ class SourceKind:
         infers: whether columns are inferred from the files when there is no ``schema``.
         text: whether files are text, so that a value may not fit its column's type.
         takes_back: whether rows of side output can go back to it.
+        columnar: whether it is read by columns, so quickly that keeping its rows for a second
+            transform costs more than reading them again.
         jar: the package that Spark needs for it, ``group:artifact:version``.
         keys: its own keys of the section, which other formats refuse.
         needs: the options that must be given; of several in one entry, one.
@@ -92,6 +94,7 @@ class SourceKind:
     infers: bool = False
     text: bool = False
     takes_back: bool = False
+    columnar: bool = False
     jar: str | None = None
     keys: tuple[str, ...] = ()
     needs: tuple[tuple[str, ...], ...] = ()
@@ -166,8 +169,8 @@ def sink_kind(format: str) -> SinkKind:
 SOURCES = {
     "csv": SourceKind(has_path=True, infers=True, text=True, takes_back=True),
     "json": SourceKind(has_path=True, infers=True, text=True, takes_back=True),
-    "parquet": SourceKind(has_path=True, infers=True, takes_back=True),
-    "orc": SourceKind(has_path=True, infers=True, takes_back=True),
+    "parquet": SourceKind(has_path=True, infers=True, takes_back=True, columnar=True),
+    "orc": SourceKind(has_path=True, infers=True, takes_back=True, columnar=True),
     "text": SourceKind(has_path=True),
     "kafka": SourceKind(
         build="tidegate.connectors.kafka:read_kafka",
@@ -181,7 +184,7 @@ SOURCES = {
         takes_back=True,
     ),
     "avro": SourceKind(has_path=True, jar=PACKAGES["avro"].name),
-    "delta": SourceKind(has_path=True, jar=PACKAGES["delta"].name),
+    "delta": SourceKind(has_path=True, columnar=True, jar=PACKAGES["delta"].name),
     "rate": SourceKind(),
     "socket": SourceKind(replay=Replay.NOTHING),
 }
