@@ -134,7 +134,11 @@ class _Query:
             end.restarts_ms.append((time.perf_counter() - started) * 1000)
         files = [path for path in (self._folder / "checkpoint").rglob("*") if path.is_file()]
         end.files, end.bytes = len(files), sum(path.stat().st_size for path in files)
-        progress(f"day: {end.name} batches are done, epoch {self.newest_epoch}")
+        progress(
+            f"day: {end.name} batches, until epoch {self.newest_epoch}: "
+            f"{statistics.median(end.batches_ms):.0f} ms a batch, "
+            f"{statistics.median(end.restarts_ms):.0f} ms a restart, {end.files} files"
+        )
 
     def _run(self, batches: int, reports: list[BatchReport]) -> Run:
         done = threading.Event()
