@@ -14,10 +14,12 @@ from tidegate.api.unions import united
 from tidegate.cases.stepper import CaseStepper
 from tidegate.cli import main
 from tidegate.connectors.sinks import MemorySink
-from tidegate.engine.rows.shards import _by_job
+from tidegate.engine.rows.prepare import prepare
+from tidegate.engine.rows.shards import _by_job, shard_of_keys
 from tidegate.engine.rows.sketches import read_sketch
 from tidegate.errors import ConfigError, QueryError, StateError
 from tidegate.plan.columns import SOURCE
+from tidegate.spark.statements import empty_frame
 from tidegate.state.reader import StateReader
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from tidegate.state.watermark import SeenShards
+    from tidegate.state.watermark import SeenShards, Shard
 
 START = datetime(2026, 1, 1, 10, tzinfo=UTC)
 CLOCK_US = 4_000_000_000_000_000
@@ -38,9 +40,9 @@ def micros(second: float) -> int:
     return int((START.timestamp() + second) * 1_000_000)
 
 
-def stepper_of(spark: SparkSession, path: Path, **settings: str) -> CaseStepper:
+def stepper_of(spark: SparkSession, path: Path, *, sql: str = SQL, **settings: str) -> CaseStepper:
     given = {"event_time_field": "ts", "shard": "shard", **settings}
-    query = tidegate.sql(SQL, streams={"r": SCHEMA}, settings=given, spark=spark)
+    query = tidegate.sql(sql, streams={"r": SCHEMA}, settings=given, spark=spark)
     return CaseStepper(query, checkpoint=str(path), partitions=2)
 
 
@@ -184,6 +186,67 @@ def test_the_first_rows_of_each_partition_name_new_shards_else_all_rows_do(
         None: micros(100),
         "c": micros(101),
     }
+
+
+@pytest.mark.parametrize("told_by", ["shard", "CASE WHEN true THEN shard END"])
+def test_group_keys_and_rows_in_no_group_tell_the_shards(
+    interpreted: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told_by: str
+) -> None:
+    read: list[int] = []
+
+    def named(rows: DataFrame, time: str) -> SeenShards:
+        read.append(rows.count())
+        return _by_job(rows, time)
+
+    def take(*rows: tuple[float, str]) -> tuple[int, float, float]:
+        """Return how many rows were grouped by shard in a job, and the times of the shards."""
+        read.clear()
+        stepper.batch(frame(interpreted, *rows), CLOCK_US)
+        shards = StateReader(tmp_path).manifest().watermark.shards.values()
+        a, b = ((each.event_time_us - micros(0)) / 1e6 for each in sorted(shards, key=_name))
+        return sum(read), a, b
+
+    monkeypatch.setattr("tidegate.engine.rows.shards._by_job", named)
+    by_shard = "FROM r GROUP BY tumblingwindow('ss', 10), shard"
+    stepper = stepper_of(
+        interpreted, tmp_path, sql=f"SELECT count(*) AS n {by_shard}", shard=told_by
+    )
+    assert take((1, "a"), (2, "b")) == (2, 1, 2)
+    assert take((3, "a"), (4, "b")) == (0, 3, 4)
+    sql = f"SELECT count(*) AS n {by_shard}".replace("GROUP", "WHERE second(ts) < 6 GROUP")
+    stepper = stepper_of(interpreted, tmp_path, sql=sql, shard=told_by)
+    # Rows that WHERE removes are in no group, and move the watermark.
+    assert take((5, "a"), (9, "b"), (10, "b"), (8, "a")) == (0, 8, 10)
+    assert take((11, "a"), (17, "b"), (12, "a")) == (0, 12, 17)
+    counted = stepper.batch(frame(interpreted, (20, "a"), (21, "b"), (65, "b")), CLOCK_US)
+    assert (counted.report.filtered, counted.report.accumulated) == (2, 1)
+
+
+def _name(shard: Shard) -> str:
+    return shard.name or ""
+
+
+@pytest.mark.parametrize(
+    ("key", "shard", "told"),
+    [
+        ("INT", "k DIV 10", "_k0 DIV 10"),
+        ("DECIMAL(5, 2)", "-k", "-_k0"),
+        ("DOUBLE", "k", "_k0"),
+        # Keys that are equal to GROUP BY may differ: 0 and -0, or letters of either case.
+        ("DOUBLE", "1 / k", None),
+        ("STRING COLLATE UTF8_LCASE", "k % 2", None),
+        ("STRUCT<a: INT>", "k.a", None),
+    ],
+)
+def test_a_shard_follows_from_keys_of_which_equal_ones_are_the_same(
+    spark: SparkSession, key: str, shard: str, told: str | None
+) -> None:
+    schema = f"ts TIMESTAMP, k {key}"
+    settings = {"event_time_field": "ts", "shard": shard}
+    query = tidegate.sql(f"{SQL}, k", streams={"r": schema}, settings=settings, spark=spark)
+    plan = query.physical
+    prepared = prepare(plan, {"r": empty_frame(spark, schema)})
+    assert shard_of_keys(plan, prepared) == told
 
 
 def test_times_beyond_the_integers_of_a_double_are_exact(

@@ -257,3 +257,24 @@ def test_a_semi_join_shows_the_columns_of_the_stream_only() -> None:
 
 def test_limit_all_means_no_limit() -> None:
     assert bound(f"SELECT v FROM clicks {WINDOW} LIMIT ALL").limit is None
+
+
+@pytest.mark.parametrize(
+    ("shard", "told"),
+    [
+        ("who", "_k0"),
+        ("clicks.WHO", "_k0"),
+        ("v % 10 + 1", "_k1 % 10 + 1"),
+        ("upper( REC.y.z )", "_k2"),
+        ("(v) -- the key", "(_k1)"),
+        ("ts", None),
+        ("v + length(who)", None),
+        ("rand() + v", None),
+        ("user", None),
+    ],
+)
+def test_a_shard_that_follows_from_the_group_keys_is_told_over_them(
+    shard: str, told: str | None
+) -> None:
+    statement = parse(f"SELECT count(*) AS n FROM clicks {WINDOW}, who, v, upper(rec.y.z)")
+    assert bind(statement, RELATIONS, Settings(shard=shard)).shard_of_keys == told

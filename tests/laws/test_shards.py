@@ -27,6 +27,9 @@ LAWS = {
     "tumbling": Law(
         query=f"SELECT k, sum(v) AS v, {BOUNDS} FROM r GROUP BY tumblingwindow('ss', 3), k"
     ),
+    "tumbling, shards of keys": Law(
+        query=f"SELECT v, k, count(*) AS n, {BOUNDS} FROM r GROUP BY tumblingwindow('ss', 3), v, k"
+    ),
     "hopping, rows": Law(
         query=f"SELECT page, count(DISTINCT k) AS n, {BOUNDS} FROM r "
         "GROUP BY hoppingwindow('ss', 4, 2), page",
@@ -34,6 +37,10 @@ LAWS = {
     ),
     "session": Law(
         query=f"SELECT k, sum(v) AS v, {BOUNDS} FROM r GROUP BY sessionwindow('ss', 2), k"
+    ),
+    "session, shards of keys": Law(
+        query=f"SELECT v, count(*) AS n, {BOUNDS} FROM r WHERE v <> 1 "
+        "GROUP BY sessionwindow('ss', 2), v"
     ),
     "sliding": Law(
         query=f"SELECT sum(v) AS v, {BOUNDS} FROM r "

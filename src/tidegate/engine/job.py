@@ -179,7 +179,7 @@ def make_job(plan: PhysicalPlan, rows: DataFrame, outlets: Outlets, partitions: 
         partitions=partitions,
         original=rows.schema[ROW].dataType if ROW in rows.columns else StringType(),
         shard_by=shard and f"{shard.strip()}: {rows.schema[SHARD].dataType.simpleString()}",
-        shards=None if shard is None else ShardWatch(plan),
+        shards=None if shard is None else ShardWatch(plan, empty),
         duplicates=duplicates_of(plan, lateness, empty),
         lateness=lateness,
         quotas=quotas_of(plan, operator, empty),

@@ -57,8 +57,9 @@ class WatermarkSpec:
     """All that decides the time of a row, the watermark, and which rows are late.
 
     ``shard`` is an expression (Spark SQL over FROM): each of its values has a watermark of its own.
-    It is None in processing time, where the clock is the watermark of all rows. ``follows`` says
-    from what the watermark follows if the rows are the results of another transform.
+    It is None in processing time, where the clock is the watermark of all rows. ``shard_of_keys``
+    is the same over the group keys, if it follows from them. ``follows`` says from what the
+    watermark follows if the rows are the results of another transform.
     """
 
     mode: TimeMode
@@ -77,6 +78,7 @@ class WatermarkSpec:
     emit_on_close: bool
     by_record: bool = False
     follows: Follows | None = None
+    shard_of_keys: str | None = None
 
     @property
     def slack_us(self) -> int:

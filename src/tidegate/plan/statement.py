@@ -234,7 +234,8 @@ class BoundQuery:
     the stream's row there (``s.*``), ``functions`` are all that the user registered,
     ``calls`` the words that Spark takes for calls because no column has the name, e.g. ``user``.
     ``result_key`` are the columns that identify a result, the window's id and the keys; only EMIT
-    EARLY needs them.
+    EARLY needs them. ``shard_of_keys`` is the setting ``shard`` over the keys, None if it needs
+    more than them.
     """
 
     statement: SelectStmt
@@ -253,6 +254,7 @@ class BoundQuery:
     calls: tuple[Expression, ...] = ()
     functions: tuple[UserFunction, ...] = ()
     result_key: tuple[str, ...] = ()
+    shard_of_keys: str | None = None
 
     @property
     def is_row_query(self) -> bool:

@@ -28,7 +28,7 @@ from tidegate.plan.time_columns import (
     written_column,
 )
 from tidegate.plan.upstream import Follows
-from tidegate.planner.shards import kafka_column, resolve_shard
+from tidegate.planner.shards import kafka_column, resolve_shard, shard_setting
 from tidegate.planner.upstream import check_readable, followed
 
 _RECEIPT_COLUMNS = ("received_at", "@timestamp")
@@ -82,6 +82,7 @@ def resolve_watermark(bound: BoundQuery, settings: Settings) -> WatermarkSpec:
         emit_on_close=_emits_on_close(bound),
         by_record=mode is TimeMode.EVENT and settings.lateness is Lateness.RECORD,
         follows=follows,
+        shard_of_keys=bound.shard_of_keys if shard == shard_setting(settings) else None,
     )
 
 

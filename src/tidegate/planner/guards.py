@@ -72,6 +72,18 @@ def guard_from_clause(plan: PhysicalPlan, found: Types) -> PhysicalPlan:
     return replace(plan, prepare=replace(plan.prepare, safe_from=safe))
 
 
+def guard_shard_of_keys(plan: PhysicalPlan, found: Types) -> PhysicalPlan:
+    """Guard the shard over group keys as the shard over rows is: where it fails, it is NULL."""
+    spec = plan.watermark
+    if spec.shard_of_keys is None:
+        return plan
+    rows = known_types(_types(plan.prepare, found), _tables(plan.prepare))
+    kinds = {k.name: type_of_expression(k.expression.sql, rows) for k in plan.ingest.keys}
+    safe = guard_argument(spec.shard_of_keys, known_types(kinds), []).safe
+    guarded = replace(spec, shard_of_keys=safe)
+    return replace(plan, prepare=replace(plan.prepare, watermark=guarded))
+
+
 def guard_results(plan: PhysicalPlan, found: Types) -> PhysicalPlan:
     """Guard the expressions over closed windows, as far as the types of their names are known."""
     return with_result_types(plan, _closed_types(plan, found))

@@ -15,7 +15,12 @@ from tidegate.plan.physical import PhysicalPlan
 from tidegate.plan.settings import RowPath
 from tidegate.plan.stages import IngestPartials, IngestRows, keeps_values
 from tidegate.plan.statement import Aggregate
-from tidegate.planner.guards import guard_from_clause, guard_results, guard_rows
+from tidegate.planner.guards import (
+    guard_from_clause,
+    guard_results,
+    guard_rows,
+    guard_shard_of_keys,
+)
 
 # Types of the columns of FROM by name, if Spark was asked for them.
 Types: TypeAlias = Mapping[str, str | None]
@@ -60,6 +65,7 @@ RULES: tuple[Rule, ...] = (
     keep_arrival_order,
     guard_rows,
     guard_from_clause,
+    guard_shard_of_keys,
     guard_results,
 )
 

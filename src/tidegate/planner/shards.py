@@ -49,13 +49,19 @@ def resolve_shard(
 def _within_source(bound: BoundQuery, settings: Settings) -> tuple[str | None, Authority]:
     """Return what divides the rows of one source."""
     if settings.shard is not None:
-        # What follows must not become part of a comment.
-        return settings.shard.strip() + ("\n" if "--" in settings.shard else ""), Authority.SETTING
+        return shard_setting(settings), Authority.SETTING
     columns = bound.source.columns or ()
     partition = kafka_column(columns, "partition")
     if partition is not None and not bound.statement.from_clause.hides_sources:
         return quoted(partition.name), Authority.METADATA
     return None, Authority.DEFAULT
+
+
+def shard_setting(settings: Settings) -> str | None:
+    """Return the setting ``shard``, so that what follows does not become part of a comment."""
+    if settings.shard is None:
+        return None
+    return settings.shard.strip() + ("\n" if "--" in settings.shard else "")
 
 
 def kafka_column(columns: tuple[Column, ...], name: str) -> Column | None:

@@ -20,7 +20,8 @@ SHARD_COUNTS = ("late", "partial", "error", "duplicate", "evicted")
 SINGLE_SHARD = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Never changed, but not frozen: a batch may make thousands, and that would take twice as long.
+@dataclass(slots=True, kw_only=True)
 class Shard:
     """What is known of a shard.
 

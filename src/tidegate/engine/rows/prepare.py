@@ -201,6 +201,8 @@ class BatchStart:
         tells_places: whether job 1 tells at which places of the batch the rows of a partial are.
         has_evictions: whether a quota evicts some rows; all of them then have ``_evicted``.
         tells_shards: whether placed rows tell their shards.
+        shard_of_keys: the shard (Spark SQL over the group keys) if it follows from them; partials
+            then tell it without a look at their rows.
         counted: what is counted of the rows of a shard then, see ``engine/rows/shard_rows.py``.
     """
 
@@ -213,6 +215,7 @@ class BatchStart:
     is_followed: bool = False
     tells_places: bool = False
     tells_shards: bool = False
+    shard_of_keys: str | None = None
     counted: tuple[str, ...] = ()
 
     @property

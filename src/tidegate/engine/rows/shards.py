@@ -1,9 +1,10 @@
 """The shards of a batch: the greatest event time of each and its rows, observed by job 1.
 
 Rows are not grouped by their shard as well: there would be as many more partials. Placed rows tell
-their shard, where each is a row; and where each is a partial, if it is of one shard. Where partials
-are of several shards, rows are watched as Spark hands them over, below all that an operator does
-with them. What is observed are sketches for the hash of a shard, see ``shard_rows.py``.
+their shard: a row its own, a partial that of its group keys, if the shard is computed from them,
+else that of its rows, if they are of one shard. Where partials are of several shards, rows are
+watched as Spark hands them over, below all that an operator does with them. What is observed are
+sketches for the hash of a shard, see ``shard_rows.py``.
 
 A sketch has no names. So a batch that has a shard which the state does not know reads once more
 the first rows of each partition; if they do not name all new shards, it groups all of its rows by
@@ -13,10 +14,13 @@ DOUBLE, as the values of a sketch are, rounds (before 1684, after 2255).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from math import ceil, log
 from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import types as of_spark
 
 from tidegate.engine.rows.prepare import fate_case, judged_sql, shard_hash_sql
 from tidegate.engine.rows.shard_rows import (
@@ -50,16 +54,19 @@ LEAST_ROWS = 1_000
 class ShardWatch:
     """Observes the shards of one batch after another.
 
-    Where the shard follows from the group keys, as the partition of a keyed topic does, each
-    partial is of one shard, and telling it costs next to nothing. Once a batch had a partial of
-    several shards, the rows of later ones are watched.
+    Where the shard is computed from the group keys, a partial tells it and rows cost nothing. Where
+    it follows from them in another way, as the partition of a keyed topic does, each partial is of
+    one shard, and telling it costs a hash of each row. Once a batch had a partial of several
+    shards, the rows of later ones are watched.
 
     Args:
         plan: a plan with shards.
+        empty: a static frame without rows, of the prepared columns.
     """
 
-    def __init__(self, plan: PhysicalPlan) -> None:
+    def __init__(self, plan: PhysicalPlan, empty: DataFrame) -> None:
         self._plan = plan
+        self._of_keys = shard_of_keys(plan, empty)
         self._as_placed = True
 
     def ingest(
@@ -81,7 +88,9 @@ class ShardWatch:
         """
         counted = counted_of(totals, may_be_late=arrival.start.bound_us is not None)
         if self._as_placed:
-            start = replace(arrival.start, tells_shards=True, counted=counted)
+            start = replace(
+                arrival.start, tells_shards=True, shard_of_keys=self._of_keys, counted=counted
+            )
             ingested = operator.ingest(replace(arrival, start=start), io)
             told = ingested.shards
             assert told is not None, "placed rows tell their shards where they are asked"
@@ -105,6 +114,42 @@ class ShardWatch:
         if not new <= names.keys():
             names = _by_job(arrival.rows, valid).names
         return ingested, replace(shards, names=names)
+
+
+# Types of which equal values, as GROUP BY sees them, are the same value. Not so 0 and -0 as DOUBLE,
+# nor texts with a collation.
+_PLAIN = (
+    of_spark.BooleanType,
+    of_spark.BinaryType,
+    of_spark.IntegralType,
+    of_spark.DecimalType,
+    of_spark.DateType,
+    of_spark.TimestampType,
+    of_spark.TimestampNTZType,
+)
+
+
+def shard_of_keys(plan: PhysicalPlan, empty: DataFrame) -> str | None:
+    """Return the shard over the group keys, None if it is not certain that it follows from them.
+
+    Args:
+        plan: a plan with shards.
+        empty: a static frame without rows, of the prepared columns.
+    """
+    shard = plan.watermark.shard_of_keys
+    if shard is None:
+        return None
+    keys = {key.name: empty.schema[key.name].dataType for key in plan.ingest.keys}
+    used = [kind for name, kind in keys.items() if re.search(rf"\b{name}\b", shard)]
+    if shard not in keys and not all(_is_plain(kind) for kind in used):
+        return None
+    # Hashes of a value depend on its type.
+    told = empty.selectExpr(f"{shard} AS {SHARD}").schema[SHARD].dataType
+    return shard if told == empty.schema[SHARD].dataType else None
+
+
+def _is_plain(kind: of_spark.DataType) -> bool:
+    return isinstance(kind, _PLAIN) or kind == of_spark.StringType()
 
 
 def _watched(

@@ -14,7 +14,8 @@ _EXACT = 1 << 53
 
 # Of a sketch: the most words before its entries when all had room, and an entry.
 _WORDS_OF_ALL = 2
-_ENTRY = struct.Struct("<8sdB")
+_HASH_BYTES = 8
+_VALUE = struct.Struct("<8xdx")
 
 
 def sketch_sql(key: str, value: str, bits: int, mode: str = "max") -> str:
@@ -42,9 +43,11 @@ def read_sketch(sketch: bytes | None) -> dict[str, int] | None:
     words = sketch[0]
     if words > _WORDS_OF_ALL:
         return None
-    entries = [
-        (hash.hex(), time) for hash, time, _ in _ENTRY.iter_unpack(memoryview(sketch)[8 * words :])
-    ]
-    if any(abs(time) >= _EXACT for _, time in entries):
+    # There may be thousands: reading them one by one takes three times as long.
+    entries = memoryview(sketch)[8 * words :]
+    values = [value for (value,) in _VALUE.iter_unpack(entries)]
+    if values and max(-min(values), max(values)) >= _EXACT:
         return None
-    return {hash: int(time) for hash, time in entries}
+    digits = entries.hex()
+    hashes = [digits[at : at + 2 * _HASH_BYTES] for at in range(0, len(digits), 2 * _VALUE.size)]
+    return dict(zip(hashes, map(int, values), strict=True))

@@ -72,7 +72,10 @@ def group_numbers(plan: PhysicalPlan, start: BatchStart) -> dict[str, str]:
     groups = {ROWS: "count(1)", SEEN_TIME: f"max({numbers[SEEN_TIME]})"}
     if FALLBACKS in numbers:
         groups[FALLBACKS] = f"sum({numbers[FALLBACKS]})"
-    if start.tells_shards:
+    if start.tells_shards and start.shard_of_keys is not None:
+        # Rows that are not accumulated have no keys, and the hash of their shard as their pane.
+        groups[SHARD_HASH] = f"IF({KEPT}, xxhash64({start.shard_of_keys}), {PANE})"
+    elif start.tells_shards:
         least, greatest = f"min({SHARD_HASH})", f"max({SHARD_HASH})"
         groups[SHARD_HASH] = f"IF({least} = {greatest}, {least}, NULL)"
     return groups

@@ -17,6 +17,7 @@ from tidegate.frontend.binding.early import with_identity
 from tidegate.frontend.binding.extract_aggregates import Cutter
 from tidegate.frontend.binding.functions import known_functions
 from tidegate.frontend.binding.joins import joined_tables, original_row
+from tidegate.frontend.binding.over_keys import over_keys
 from tidegate.frontend.binding.projection import cut
 from tidegate.frontend.binding.queries import Context, check, enter
 from tidegate.frontend.binding.scope import Scope, find_relation
@@ -82,6 +83,7 @@ def bind(
         functions=tuple(functions),
         calls=_bare_calls(reading),
         result_key=result_key,
+        shard_of_keys=None if settings.shard is None else over_keys(settings.shard, cutter),
     )
 
 
