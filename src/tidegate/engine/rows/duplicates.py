@@ -5,7 +5,8 @@
 
 The state has, for each key, the time at which it was first seen. A job before ingest brings the
 rows of a batch together with the state by key, and writes a segment with the keys that are new and
-the places of the rows that are duplicates. Only a batch with duplicates has these joined to its
+the places of the rows that are duplicates. Of the state it reads the segments that may have one of
+the keys: ``key_ranges.py``. Only a batch with duplicates has these joined to its
 rows; any other is taken in as if there were no ``dedup_key``.
 
 Of each key the job looks at the time that the state has, else at that of its first row in the
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.types import LongType, StructField, StructType
 
 from tidegate.engine.rows.forgotten import KNOWN, Forgotten, one_by_one
+from tidegate.engine.rows.key_ranges import KeyRanges, Range, key_ranges, range_of
 from tidegate.engine.rows.prepare import BatchStart, Fate, fate_case, judge
 from tidegate.engine.rows.rejoin import Marks, rejoined
 from tidegate.engine.tasks import files_for
@@ -103,12 +105,14 @@ class Duplicates:
         schema: the columns of the table ``duplicates``: the key, and ``_t``, the time at which it
             was first seen. The segment of a batch has others beside them, for its own step.
         lateness: judges rows by the watermark at their place; None: by the one before their batch.
+        ranges: says which segments may have the keys of a batch; None: nothing does.
     """
 
     plan: PhysicalPlan
     horizon_us: int
     schema: StructType
     lateness: RecordLateness | None = None
+    ranges: KeyRanges | None = None
 
     def sort(self, arrival: Arrival, seen: Callable[[], SeenBefore], io: StateIO) -> Sorted:
         """Find the duplicates of a batch, and write the keys that are new.
@@ -121,19 +125,32 @@ class Duplicates:
         start = arrival.start
         known = self.remembered(arrival.tables.duplicates, start.bound_us)
         numbered = _numbered(arrival.rows)
-        _set_tasks(known, io)
-        keys = self._known(known, start.bound_us, io) if known else None
         forgotten = self.lateness and Forgotten(self.lateness, self.horizon_us, arrival, seen())
         watched = forgotten.watched(numbered) if forgotten else numbered
-        written = [_write("keys", self.sorted_keys(watched, keys, start), start, io)]
+
+        def first_job(read: Sequence[Segment]) -> tuple[DataFrame | None, _Written]:
+            _set_tasks(read, known, io)
+            keys = self._known(read, start.bound_us, io) if read else None
+            return keys, self._write("keys", self.sorted_keys(watched, keys, start), start, io)
+
+        read = known if self.ranges is None else self.ranges.likely(known)
+        keys, first = first_job(read)
+        if len(read) < len(known) and self._overlaps_others(first, known, read):
+            keys, first = first_job(known)
+        self._learn(first, known)
+        written = [first]
         if written[0].beyond:
             rows = self._read([written[0].segment], io).where(f"{BEYOND} IS NOT NULL")
             rows = rows.selectExpr(DEDUP_KEY, f"{BEYOND} AS {TIME}", KEY_PLACE)
-            written.append(_write("more-keys", one_by_one(rows, self.horizon_us), start, io))
+            more = one_by_one(rows, self.horizon_us)
+            written.append(self._write("more-keys", more, start, io))
         if forgotten and forgotten.may_be(written[0].since_us):
             sorted_keys = self._read([each.segment for each in written], io)
-            written = [_write("keys-anew", forgotten.anew(sorted_keys, keys), start, io)]
+            written = [self._write("keys-anew", forgotten.anew(sorted_keys, keys), start, io)]
         segments = tuple(each.segment for each in written)
+        if self.ranges is not None:
+            for segment in segments:
+                self.ranges.add(segment.name, first.keys)
         left = tuple(segment for segment in segments if segment.rows)
         count = sum(each.duplicates for each in written)
         if not count:
@@ -167,7 +184,25 @@ class Duplicates:
     ) -> Segment | None:
         """Write the keys of segments as one, without those that are forgotten."""
         keys = self._known(segments, bound_us, io).coalesce(files_for(segments))
-        return io.write_counted(epoch, "merged-keys", keys, (f"min({TIME})", f"max({TIME})"))
+        bounds = (f"min({TIME})", f"max({TIME})")
+        merged = io.write_counted(epoch, "merged-keys", keys, bounds)
+        if merged is not None and self.ranges is not None:
+            self.ranges.add(merged.name, self.ranges.of_all(segments))
+        return merged
+
+    def _overlaps_others(
+        self, written: _Written, known: Sequence[Segment], read: Sequence[Segment]
+    ) -> bool:
+        """Whether a batch may have keys of segments that its job has not read."""
+        if written.keys is None or self.ranges is None:
+            return bool(written.rows)
+        names = {segment.name for segment in read}
+        others = [segment for segment in known if segment.name not in names]
+        return self.ranges.overlap(others, written.keys)
+
+    def _learn(self, written: _Written, known: Sequence[Segment]) -> None:
+        if self.ranges is not None and written.keys is not None:
+            self.ranges.learn(known, written.keys)
 
     def _least(self, bound_us: int | None) -> int:
         """The least time at which a key that is not forgotten was first seen.
@@ -194,6 +229,40 @@ class Duplicates:
         good = f"{FATE} = {Fate.ACCUMULATED.value} AND {DEDUP_KEY} IS NOT NULL"
         return (
             judge(numbered, self.plan, start, fate).where(good).select(DEDUP_KEY, TIME, KEY_PLACE)
+        )
+
+    def _write(self, what: str, rows: DataFrame, start: BatchStart, io: StateIO) -> _Written:
+        """Write sorted rows as a segment, and count them on the way."""
+        ranges = self.ranges if self.ranges is not None and self.ranges.are_watched else None
+        watched, seen = observed(
+            rows,
+            {
+                "new": f"count({TIME})",
+                "first": f"min({TIME})",
+                "last": f"max({TIME})",
+                "others": f"count({KEY_PLACE})",
+                "beyond": f"count({BEYOND})",
+                **({"since": f"min({SINCE})"} if SINCE in rows.columns else {}),
+                **({} if ranges is None else ranges.observed),
+            },
+        )
+        name, files = io.store.write_segment(start.epoch, what, watched, WRITE_OPTIONS)
+        found = seen()
+        segment = Segment(
+            name=name,
+            first_us=found["first"] or 0,
+            last_us=found["last"] or 0,
+            rows=found["new"],
+            files=files,
+        )
+        beyond = found["beyond"]
+        return _Written(
+            segment=segment,
+            duplicates=found["others"] - beyond,
+            beyond=beyond,
+            since_us=found.get("since"),
+            rows=found["new"] + found["others"],
+            keys=None if ranges is None else range_of(found["least"], found["greatest"]),
         )
 
     def sorted_keys(
@@ -255,6 +324,7 @@ def duplicates_of(
         horizon_us=settings.dedup_horizon_us,
         schema=StructType([key, StructField(TIME, LongType())]),
         lateness=lateness,
+        ranges=key_ranges(key.dataType),
     )
     # Keys without an order are refused here, not by the first batch.
     duplicates.sorted_keys(_numbered(empty), None, BatchStart(epoch=0))
@@ -265,44 +335,16 @@ def duplicates_of(
 class _Written:
     """A segment of a batch; its rows are the keys that are new.
 
-    ``since_us`` is the least ``_since``, None if there is none.
+    ``since_us`` is the least ``_since``, None if there is none. ``rows`` are all rows that have a
+    key, ``keys`` is the range of their keys, None if it is unknown.
     """
 
     segment: Segment
     duplicates: int
     beyond: int
+    rows: int
     since_us: int | None = None
-
-
-def _write(what: str, rows: DataFrame, start: BatchStart, io: StateIO) -> _Written:
-    """Write sorted rows as a segment, and count them on the way."""
-    watched, seen = observed(
-        rows,
-        {
-            "new": f"count({TIME})",
-            "first": f"min({TIME})",
-            "last": f"max({TIME})",
-            "others": f"count({KEY_PLACE})",
-            "beyond": f"count({BEYOND})",
-            **({"since": f"min({SINCE})"} if SINCE in rows.columns else {}),
-        },
-    )
-    name, files = io.store.write_segment(start.epoch, what, watched, WRITE_OPTIONS)
-    found = seen()
-    segment = Segment(
-        name=name,
-        first_us=found["first"] or 0,
-        last_us=found["last"] or 0,
-        rows=found["new"],
-        files=files,
-    )
-    beyond = found["beyond"]
-    return _Written(
-        segment=segment,
-        duplicates=found["others"] - beyond,
-        beyond=beyond,
-        since_us=found.get("since"),
-    )
+    keys: Range | None = None
 
 
 def _numbered(rows: DataFrame) -> DataFrame:
@@ -319,9 +361,9 @@ def _marked(numbered: DataFrame, found: DataFrame) -> DataFrame:
     return rejoined(numbered, Marks(frame=frame, same=same), [*others, told])
 
 
-def _set_tasks(known: Sequence[Segment], io: StateIO) -> None:
-    """Set the tasks of a batch's keys: what is known, and as many as the batch before brought."""
+def _set_tasks(read: Sequence[Segment], known: Sequence[Segment], io: StateIO) -> None:
+    """Set the tasks of a batch's keys: what is read, and as many as the batch before brought."""
     if known:
-        io.tasks.set_for([*known, *[known[-1]] * GROWTH])
+        io.tasks.set_for([*read, *[known[-1]] * GROWTH])
     else:
         io.tasks.set()

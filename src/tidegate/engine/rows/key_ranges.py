@@ -1,0 +1,127 @@
+"""The ranges of keys in segments, so that a batch reads only segments that may have its keys.
+
+Many keys rise with time: numbers, ids that begin with a time. Then few of the state's segments, or
+none, have keys between the least and the greatest of a batch:
+
+    segment of epoch  7       8       9          the batch: 31 to 40
+    keys          1 - 10   11 - 20   21 - 30     no segment is read
+
+The range of a batch is known only after its job. So the job reads as many of the newest segments as
+the batch before overlapped, and it is run again, with all of them, if it turns out that another one
+overlaps. Where all segments overlap, as with random keys, all are read at once.
+
+Ranges are in memory only. After a restart those of older segments are unknown, and these are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isnan
+from typing import Any, TypeAlias
+
+from pyspark.sql.types import (
+    DataType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegralType,
+    StringType,
+)
+
+from tidegate.plan.columns import DEDUP_KEY
+from tidegate.state.manifest import Segment
+
+# The least and the greatest key, as Spark orders them.
+Range: TypeAlias = tuple[Any, Any]
+
+# Ranges of so many segments are remembered, more than a table has.
+_MOST_RANGES = 1_000
+
+# After so many batches in a row that overlapped all segments, ranges are no longer looked at.
+_PATIENCE = 8
+
+# Keys in the order that Python gives them too.
+_ORDERED = (IntegralType, DecimalType, FloatType, DoubleType)
+
+
+@dataclass(slots=True)
+class KeyRanges:
+    """What is known of the keys of a query's segments.
+
+    ``observed`` are the least and the greatest key of a batch, as aggregates (Spark SQL).
+    """
+
+    observed: Mapping[str, str]
+    _ranges: dict[str, Range] = field(default_factory=dict)
+    # How many of the newest segments the last batch overlapped, None if that is unknown. Segments
+    # of unknown ranges do not count.
+    _overlapped: int | None = None
+    _in_vain: int = 0
+
+    @property
+    def are_watched(self) -> bool:
+        """Whether it is worth to observe the range of a batch."""
+        return self._in_vain < _PATIENCE
+
+    def likely(self, segments: Sequence[Segment]) -> tuple[Segment, ...]:
+        """Return the segments that a batch is likely to overlap, and those of unknown ranges."""
+        if self._overlapped is None or not self.are_watched:
+            return tuple(segments)
+        newest = {each.name for each in self._newest_first(segments)[: self._overlapped]}
+        return tuple(s for s in segments if s.name in newest or s.name not in self._ranges)
+
+    def overlap(self, segments: Collection[Segment], batch: Range) -> bool:
+        """Whether a batch may have keys of one of some segments."""
+        return any(self._overlaps(segment, batch) for segment in segments)
+
+    def learn(self, segments: Sequence[Segment], batch: Range) -> None:
+        """Remember how a batch overlaps the segments before it."""
+        found = [self._overlaps(each, batch) for each in self._newest_first(segments)]
+        if not found:
+            return
+        self._overlapped = max((n for n, overlaps in enumerate(found, 1) if overlaps), default=0)
+        self._in_vain = self._in_vain + 1 if all(found) else 0
+
+    def add(self, segment: str, keys: Range | None) -> None:
+        """Remember the range of a new segment, unless it is unknown."""
+        if keys is None:
+            return
+        while len(self._ranges) >= _MOST_RANGES:
+            self._ranges.pop(next(iter(self._ranges)))
+        self._ranges[segment] = keys
+
+    def of_all(self, segments: Sequence[Segment]) -> Range | None:
+        """Return the range of several segments together, None if one is unknown."""
+        found = [self._ranges.get(segment.name) for segment in segments]
+        ranges = [each for each in found if each is not None]
+        if not ranges or len(ranges) < len(found):
+            return None
+        return min(least for least, _ in ranges), max(greatest for _, greatest in ranges)
+
+    def _newest_first(self, segments: Sequence[Segment]) -> list[Segment]:
+        known = [segment for segment in segments if segment.name in self._ranges]
+        return sorted(known, key=lambda segment: segment.last_us, reverse=True)
+
+    def _overlaps(self, segment: Segment, batch: Range) -> bool:
+        keys = self._ranges.get(segment.name)
+        return keys is None or (keys[0] <= batch[1] and batch[0] <= keys[1])
+
+
+def key_ranges(kind: DataType) -> KeyRanges | None:
+    """Return an object that remembers ranges of keys of a type; None if they are in no order here.
+
+    Texts with a collation have an order of their own.
+    """
+    if not isinstance(kind, _ORDERED) and kind != StringType():
+        return None
+    # As bytes, because texts of Spark may be such that Python cannot have.
+    key = f"CAST({DEDUP_KEY} AS BINARY)" if kind == StringType() else DEDUP_KEY
+    return KeyRanges(observed={"least": f"min({key})", "greatest": f"max({key})"})
+
+
+def range_of(least: object, greatest: object) -> Range | None:
+    """Return a range; None if there are no keys, or NaN is one of them."""
+    # Spark takes NaN for the greatest number of all, Python for none.
+    is_nan = isinstance(greatest, float) and isnan(greatest)
+    return None if greatest is None or is_nan else (least, greatest)
