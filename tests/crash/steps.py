@@ -77,7 +77,12 @@ class Case:
         )
         empty = query._prepare(query.given.empty(self.spark))
         job = query._job(empty, Outlets(results=target or self.target), 2)
-        return Stepper(job, str(self.checkpoint), self.spark, self.reports.append)
+        return Stepper(job, str(self.checkpoint), self.spark, self.taken)
+
+    def taken(self, report: BatchReport, shards: object) -> None:
+        """Keep the report of a step."""
+        del shards
+        self.reports.append(report)
 
     def run(self, stepper: Stepper, number: int, **spark: str) -> object:
         """Run one of ``BATCHES``."""
