@@ -81,7 +81,7 @@ class Began:
     state_of: str | None = None
 
 
-# What a query has that Spark has not given an id.
+# The id of a query whose file cannot be read.
 _UNKNOWN = "unknown"
 
 OpenFiles: TypeAlias = "Callable[[str], Files]"
