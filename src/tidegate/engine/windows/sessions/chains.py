@@ -23,8 +23,8 @@ DUE, STARTS, SESSION, NEAR_FIRST, NEAR_LAST = "_due", "_starts", "_session", "_f
 _BEFORE = "_before"
 
 
-def numbered(keys: list[str], gap_us: int, near: DataFrame | None) -> str:
-    """The statement of due spans with the number of their session, over ``together``.
+def numbered(keys: list[str], gap_us: int, due: DataFrame, near: DataFrame | None) -> str:
+    """The statement of due spans with the number of their session, over ``frames``.
 
     In order of first time, a span starts a session if it is more than the gap after all previous
     ones that are due. Two that only a span which is not due brings together keep two numbers: both
@@ -47,7 +47,7 @@ def numbered(keys: list[str], gap_us: int, near: DataFrame | None) -> str:
     added = ", ".join(f"{sql} AS {name}" for name, sql in met.items())
     starting = (
         f"SELECT *, coalesce({FIRST} > {_BEFORE} + {gap_us}L, true) AS {STARTS} "
-        f"FROM (SELECT *, {added} FROM {{frame}}) WHERE {DUE}"
+        f"FROM (SELECT *, {added} FROM ({together(due, near)})) WHERE {DUE}"
     )
     # By RANGE, so that spans with the same first time get the same number in any order.
     number = f"sum(IF({STARTS}, 1L, 0L)) OVER ({order} RANGE UNBOUNDED PRECEDING)"
@@ -59,9 +59,18 @@ def reaching(last: str, gap_us: int) -> str:
     return f"IF({last} + {gap_us}L >= {NEAR_FIRST}, {NEAR_LAST}, {last})"
 
 
-def together(due: DataFrame, near: DataFrame | None) -> DataFrame:
-    """Return spans that are due and those that are not in one frame, marked."""
-    marked = due.selectExpr("*", f"true AS {DUE}")
+def together(due: DataFrame, near: DataFrame | None) -> str:
+    """The statement of spans of ``{due}`` and ``{near}``, marked.
+
+    One statement over two views: Spark would analyze the plan again at each call of a frame.
+    """
+    marked = f"SELECT *, true AS {DUE} FROM {{due}}"
     if near is None:
         return marked
-    return marked.unionByName(near.selectExpr("*", f"false AS {DUE}"), allowMissingColumns=True)
+    columns = (name if name in near.columns else f"NULL AS {name}" for name in due.columns)
+    return f"{marked} UNION ALL SELECT {', '.join(columns)}, false AS {DUE} FROM {{near}}"
+
+
+def frames(due: DataFrame, near: DataFrame | None) -> dict[str, DataFrame]:
+    """What ``together`` is over."""
+    return {"due": due} if near is None else {"due": due, "near": near}

@@ -40,6 +40,7 @@ from tidegate.engine.windows.sessions.settling import (
     Live,
     Settling,
     before,
+    between,
     ends_before,
     open_from,
     reaching,
@@ -189,10 +190,12 @@ class SessionOperator:
             all_live = Live(spans=spans, segments=live, bound_us=closing.before_us)
             settled = self._settling.of_followed(closing.epoch, all_live, behind, due_us, io)
         else:
-            spans, from_us = before(io.read(due), due_us, due), None
-            if closing.before_us is not None:
+            spans, from_us = io.read(due), None
+            if closing.before_us is None:
+                spans = before(spans, due_us, due)
+            else:
                 from_us = closing.before_us - self.gap_us
-                spans = open_from(spans, from_us, due)
+                spans = between(spans, from_us, due_us, due)
             due_spans = DueSpans(spans=spans, segments=due, due_us=due_us, from_us=from_us)
             settled = self._settling.of_due(closing.epoch, due_spans, open_, io)
         open_ = settled.tightened(open_)

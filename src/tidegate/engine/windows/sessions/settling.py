@@ -67,17 +67,18 @@ class Settling:
         Beside many, those of a few due ones are found without a shuffle, and the next end is looked
         for only among those that end soon: to observe a row costs more than to read it.
         """
-        live = open_from(io.read(may_touch), due.due_us, may_touch)
-        near = self._near(live.select(*self.shape.keys, FIRST, LAST), due.due_us, may_touch)
+        spans, to_us = io.read(may_touch), due.due_us + self.gap_us
+        near = between(spans, due.due_us, to_us, may_touch, time=FIRST)
+        near = near.select(*self.shape.keys, FIRST, LAST)
         keys, numbers = self.shape.keys, {"next": f"min({LAST})"}
         # A span that is not near begins, and so ends, the gap after ``due_us`` or later.
         if not keys or are_few(may_touch) or not due.are_few(self.foresight):
             watched, seen = observed(near, numbers)
-            return _Near(watched, lambda: _least(seen()["next"], due.due_us + self.gap_us))
+            return _Near(watched, lambda: _least(seen()["next"], to_us))
         io.tasks.set(1)
         soon_us = due.due_us + min(GROWTH * due.advance_us, self.gap_us)
-        soon = before(near, soon_us, may_touch).coalesce(1)
-        watched, seen = observed(soon, {**numbers, "rows": "count(1)"})
+        numbers["rows"] = "count(1)"
+        watched, seen = observed(before(near, soon_us, may_touch), numbers)
         later = open_from(near, soon_us, may_touch)
         found = _of_same_keys(watched.unionByName(later), due.spans, keys)
 
@@ -108,15 +109,12 @@ class Settling:
         ended = self.shape.ended(spans.where(ends_before(ENDS, due_us)))
         waiting = self.shape.waiting(spans.where(f"NOT ({ends_before(ENDS, due_us)})"))
         others = following.with_keys(live.spans, keys, "ANTI")
-        near = self._near(open_from(others, due_us).select(*self.shape.keys, FIRST, LAST), due_us)
+        near = between(others, due_us, due_us + self.gap_us, (), time=FIRST)
+        near = near.select(*self.shape.keys, FIRST, LAST)
         chained = self.shape.chained(before(others, due_us), near)
         settled = self._written(epoch, chained.unionByName(ended).unionByName(waiting), due_us, io)
         behind_us = max((s.behind_us for s in behind if s.behind_us is not None), default=None)
         return replace(settled, segment=replace(settled.segment, behind_us=behind_us))
-
-    def _near(self, spans: DataFrame, due_us: int, segments: Sequence[Segment] = ()) -> DataFrame:
-        """Return those of spans that are not due which a due one may touch."""
-        return before(spans, due_us + self.gap_us, segments, time=FIRST)
 
     def _written(self, epoch: int, chained: DataFrame, due_us: int, io: StateIO) -> Settled:
         """Write spans that were due, with the times of their sessions."""
@@ -212,6 +210,14 @@ def before(
 def open_from(spans: DataFrame, us: int, segments: Sequence[Segment] = ()) -> DataFrame:
     """Spans of segments whose last row is not before a time."""
     return spans.where(f"{LAST} >= {_constant(us, LAST, segments)}")
+
+
+def between(
+    spans: DataFrame, from_us: int, us: int, segments: Sequence[Segment], *, time: str = LAST
+) -> DataFrame:
+    """``open_from`` and ``before`` in one call."""
+    is_open = f"{LAST} >= {_constant(from_us, LAST, segments)}"
+    return spans.where(f"{is_open} AND {time} < {_constant(us, time, segments)}")
 
 
 def _constant(us: int, beside: str, segments: Sequence[Segment]) -> str:

@@ -21,9 +21,9 @@ from tidegate.engine.windows.sessions.chains import (
     NEAR_LAST,
     SESSION,
     STARTS,
+    frames,
     numbered,
     reaching,
-    together,
 )
 from tidegate.engine.windows.state_rows import KEPT, group_numbers, row_numbers, whole_groups
 from tidegate.plan.aggregates.one_row import of_one_row
@@ -41,7 +41,7 @@ from tidegate.plan.columns import (
     START,
     TIME,
 )
-from tidegate.spark.statements import by_reference, over
+from tidegate.spark.statements import by_reference, over, over_all
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -174,14 +174,11 @@ class SpanPartials:
     def chained(self, due: DataFrame, near: DataFrame | None) -> DataFrame:
         merges = {**self._merges, FIRST: f"min({FIRST})", LAST: f"max({LAST})"}
         merges |= {NEAR_FIRST: f"min({NEAR_FIRST})", NEAR_LAST: f"max({NEAR_LAST})"}
-        group = _list(*self.keys, SESSION)
-        sessions = (
-            f"SELECT {group}, {_named(merges)} FROM ({numbered(self.keys, self.gap_us, near)}) "
-            f"GROUP BY {group}"
-        )
+        group, spans = _list(*self.keys, SESSION), numbered(self.keys, self.gap_us, due, near)
+        sessions = f"SELECT {group}, {_named(merges)} FROM ({spans}) GROUP BY {group}"
         columns = {**_cast(due.schema), LAST: reaching(LAST, self.gap_us)}
         statement = f"SELECT {_named(columns)}, 1 AS {SESSIONS} FROM ({sessions})"
-        return over(together(due, near), statement)
+        return over_all(frames(due, near), statement)
 
     def ended(self, spans: DataFrame) -> DataFrame:
         group = _list(*self.keys, NUMBER)
@@ -264,9 +261,9 @@ class SpanRows:
         columns = {name: name for name in due.columns}
         columns |= {FIRST: f"min({FIRST}) {session}", LAST: reaching(last, self.gap_us)}
         columns |= {ROWS: "1L", SESSIONS: f"IF({STARTS}, 1, 0)"}
-        spans = numbered(self.keys, self.gap_us, near)
+        spans = numbered(self.keys, self.gap_us, due, near)
         statement = f"SELECT {_named(columns)} FROM ({spans})"
-        return over(together(due, near), statement)
+        return over_all(frames(due, near), statement)
 
     def ended(self, spans: DataFrame) -> DataFrame:
         by = _list(*self.keys, NUMBER)
