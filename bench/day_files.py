@@ -137,6 +137,8 @@ def _pretend(log: Path, source: Path, numbers: range, *, kept: bool) -> None:
         json.dumps(
             {
                 **like,
+                # Not of the last batch, which Spark may run again.
+                "batchId": 0,
                 "path": f"file://{source}/{number:06}.json",
                 "timestamp": (FIRST_MODIFIED + number) * 1_000,
             }
