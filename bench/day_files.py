@@ -78,8 +78,7 @@ def _measured(harness: Harness, label: str, files: int, *, kept: bool) -> Files:
         batches = _run(spark, folder, range(first, first + BATCHES))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    progress(f"day: file source, {label}")
-    return Files(
+    found = Files(
         label=label,
         others_ms=[each["triggerExecution"] for number, each in batches if (number + 1) % 10],
         compacting_ms=[
@@ -87,6 +86,8 @@ def _measured(harness: Harness, label: str, files: int, *, kept: bool) -> Files:
         ],
         listing_ms=[each.get("latestOffset", 0) for _, each in batches],
     )
+    progress(f"day: file source, {label}: {statistics.median(found.others_ms):.0f} ms a batch")
+    return found
 
 
 def _run(spark: SparkSession, folder: Path, numbers: range) -> list[tuple[int, dict[str, int]]]:
