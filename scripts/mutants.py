@@ -305,7 +305,7 @@ MUTANTS = (
     ),
     Mutant(
         name="an event time in the future moves the watermark",
-        file="engine/rows/prepare.py",
+        file="engine/rows/fates.py",
         old=("    Fate.FUTURE_EVENT_TIME,\n    Fate.EVENT_TIME_OUT_OF_RANGE,\n)"),
         new=("    Fate.EVENT_TIME_OUT_OF_RANGE,\n)"),
         tests=cases("watermark or side_output"),

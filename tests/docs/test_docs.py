@@ -39,7 +39,7 @@ from tidegate.config.model import (
     TransformSection,
 )
 from tidegate.engine.faults import FAULT_POINTS
-from tidegate.engine.rows.prepare import Fate
+from tidegate.engine.rows.fates import Fate
 from tidegate.engine.side_output.records import REASONS
 from tidegate.errors import QueryError, TidegateError
 from tidegate.frontend.grammar.dialect import STREAM_WINDOWS, TIME_WINDOWS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from time import time_ns
 from typing import TYPE_CHECKING
 
-from tidegate.engine.rows.prepare import BatchStart, fate_case, judge
+from tidegate.engine.rows.fates import BatchStart, fate_case, judge
 from tidegate.engine.side_output.records import Judged, failed_results, side_output
 from tidegate.engine.windows.operator import Arrival, LateWindows
 from tidegate.plan.columns import TIME

@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StringType
 
 from tidegate.engine.rows.duplicates import Duplicates, duplicates_of
+from tidegate.engine.rows.fates import BatchStart
 from tidegate.engine.rows.finish import Finisher, native_types
 from tidegate.engine.rows.lateness import RecordLateness
-from tidegate.engine.rows.prepare import BatchStart
 from tidegate.engine.rows.quotas import Quotas
 from tidegate.engine.rows.shards import ShardWatch
 from tidegate.engine.side_output.delivery import Deliveries

@@ -31,7 +31,7 @@ from tidegate.engine.faults import fault_point
 from tidegate.engine.handover import hand_out
 from tidegate.engine.merging import Merges, merge_segments
 from tidegate.engine.reporting import Stopwatch, report_of, summarized
-from tidegate.engine.rows.prepare import BatchStart
+from tidegate.engine.rows.fates import BatchStart
 from tidegate.engine.samples import samples_due
 from tidegate.engine.side_output.records import Judged
 from tidegate.engine.side_output.routing import Unused, goes_out, write_side_output

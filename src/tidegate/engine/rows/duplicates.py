@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import LongType, StructField, StructType
 
+from tidegate.engine.rows.fates import BatchStart, Fate, fate_case, judge
 from tidegate.engine.rows.forgotten import KNOWN, Forgotten, one_by_one
 from tidegate.engine.rows.key_ranges import KeyRanges, Range, key_ranges, range_of
-from tidegate.engine.rows.prepare import BatchStart, Fate, fate_case, judge
 from tidegate.engine.rows.rejoin import Marks, rejoined
 from tidegate.engine.tasks import files_for
 from tidegate.errors import ExecutionError

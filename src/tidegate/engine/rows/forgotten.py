@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidegate.engine.rows.prepare import fate_case, judge
+from tidegate.engine.rows.fates import fate_case, judge
 from tidegate.engine.windows.state_rows import KEPT
 from tidegate.plan.columns import (
     BEHIND,

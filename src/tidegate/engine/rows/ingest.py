@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tidegate.engine.faults import fault_point
-from tidegate.engine.rows.prepare import EVICTED_FATES, UNTIMED, BatchStart, Fate
+from tidegate.engine.rows.fates import EVICTED_FATES, UNTIMED, BatchStart, Fate
 from tidegate.engine.rows.shard_rows import (
     fate_conditions,
     mixed_sql,

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import LongType, StructField, StructType
 
-from tidegate.engine.rows.prepare import UNTIMED, BatchStart, Fate, fate_case, judged_sql
+from tidegate.engine.rows.fates import UNTIMED, BatchStart, Fate, fate_case, judged_sql
 from tidegate.engine.rows.rejoin import Marks, rejoined
 from tidegate.plan.columns import BEHIND, FATE, OWN_TIME, PLACE, SHARD, TIME
 from tidegate.plan.time_columns import LEAST_TIME_US

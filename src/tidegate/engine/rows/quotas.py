@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StructField, StructType
 
-from tidegate.engine.rows.prepare import Fate
+from tidegate.engine.rows.fates import Fate
 from tidegate.engine.rows.rejoin import Marks, rejoined
 from tidegate.metrics.report import Counts
 from tidegate.plan.columns import END, EVICTED
@@ -29,7 +29,7 @@ from tidegate.state.manifest import Segment
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.engine.rows.prepare import BatchStart
+    from tidegate.engine.rows.fates import BatchStart
     from tidegate.engine.state_io import StateIO
     from tidegate.engine.windows.operator import Arrival, Ingested
     from tidegate.state.manifest import Tables

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from tidegate.engine.rows.prepare import EVICTED_FATES, UNTIMED, Fate
+from tidegate.engine.rows.fates import EVICTED_FATES, UNTIMED, Fate
 from tidegate.engine.rows.sketches import read_sketch, sketch_sql
 from tidegate.plan.columns import FATE, ROWS, SEEN_TIME, SHARD_HASH
 from tidegate.state.watermark import SHARD_COUNTS, SeenShards

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as of_spark
 
-from tidegate.engine.rows.prepare import fate_case, judged_sql, shard_hash_sql
+from tidegate.engine.rows.fates import fate_case, judged_sql, shard_hash_sql
 from tidegate.engine.rows.shard_rows import (
     counted_of,
     fate_conditions,
@@ -41,7 +41,7 @@ from tidegate.state.watermark import SeenShards
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.engine.rows.prepare import BatchStart
+    from tidegate.engine.rows.fates import BatchStart
     from tidegate.engine.state_io import StateIO
     from tidegate.engine.windows.operator import Arrival, Ingested, Operator
     from tidegate.metrics.report import Counts

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions
 
-from tidegate.engine.rows.prepare import BatchStart, Fate, clock_sql
+from tidegate.engine.rows.fates import BatchStart, Fate, clock_sql
 from tidegate.plan.columns import BEHIND, ERROR, FATE, REINJECTED, ROW, SHARD, TIME
 from tidegate.plan.guarded import detail_sql, is_malformed, reason_sql
 from tidegate.plan.side_output import RECORD

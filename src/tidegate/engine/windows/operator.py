@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
     from pyspark.sql.types import StructType
 
-    from tidegate.engine.rows.prepare import BatchStart
+    from tidegate.engine.rows.fates import BatchStart
     from tidegate.engine.state_io import StateIO
 
 

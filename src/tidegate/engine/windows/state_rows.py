@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from tidegate.engine.rows.prepare import (
+from tidegate.engine.rows.fates import (
     BatchStart,
     Fate,
     classify,

@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Protocol
 
+from tidegate.engine.rows.fates import fate_case, judge, order_sql
 from tidegate.engine.rows.ingest import Intake, take_in
-from tidegate.engine.rows.prepare import fate_case, judge, order_sql
 from tidegate.engine.windows.operator import Arrival, Closed, Closing, Ingested, LateWindows
 from tidegate.engine.windows.ordered.log import (
     NEW,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from tidegate.engine.rows.prepare import BatchStart
+    from tidegate.engine.rows.fates import BatchStart
     from tidegate.engine.state_io import StateIO
     from tidegate.plan.physical import PhysicalPlan
     from tidegate.plan.stages import IngestRows

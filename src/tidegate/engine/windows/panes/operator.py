@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from functools import partial as partial_of
 from typing import TYPE_CHECKING
 
+from tidegate.engine.rows.fates import fate_sql, judge
 from tidegate.engine.rows.ingest import Intake, take_in
-from tidegate.engine.rows.prepare import fate_sql, judge
 from tidegate.engine.tasks import FEW_ROWS, are_few, tasks_of
 from tidegate.engine.windows.operator import Arrival, Closed, Closing, Ingested, LateWindows
 from tidegate.engine.windows.panes.grid import PaneGrid, shared_ranges
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from tidegate.engine.rows.prepare import BatchStart
+    from tidegate.engine.rows.fates import BatchStart
     from tidegate.engine.state_io import StateIO
     from tidegate.engine.windows.state_rows import Shape
     from tidegate.plan.physical import PhysicalPlan

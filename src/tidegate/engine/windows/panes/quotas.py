@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tidegate.engine.rows.prepare import Fate, after_sql, fate_sql, judge
+from tidegate.engine.rows.fates import Fate, after_sql, fate_sql, judge
 from tidegate.engine.rows.quotas import COUNTED, PARTIAL, PLACE, hidden_groups
 from tidegate.plan.columns import AFTER, END, EVICTED, FATE, ORDER, PANE, TIME
 from tidegate.spark.statements import by_reference, over_all

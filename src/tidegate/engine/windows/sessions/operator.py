@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions
 
+from tidegate.engine.rows.fates import Fate, fate_case, judge
 from tidegate.engine.rows.ingest import Intake, take_in
-from tidegate.engine.rows.prepare import Fate, fate_case, judge
 from tidegate.engine.windows.operator import Arrival, Closed, Closing, Ingested, LateWindows
 from tidegate.engine.windows.sessions.chains import FIRST, LAST
 from tidegate.engine.windows.sessions.due import DueSpans, Foresight
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from tidegate.engine.rows.prepare import BatchStart
+    from tidegate.engine.rows.fates import BatchStart
     from tidegate.engine.state_io import StateIO
     from tidegate.plan.physical import PhysicalPlan
     from tidegate.state.manifest import Manifest, Tables

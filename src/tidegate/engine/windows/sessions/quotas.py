@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tidegate.engine.rows.prepare import Fate, fate_case, judge
+from tidegate.engine.rows.fates import Fate, fate_case, judge
 from tidegate.engine.rows.quotas import COUNTED, PARTIAL, PLACE
 from tidegate.engine.windows.sessions.chains import FIRST, LAST
 from tidegate.engine.windows.state_rows import KEPT

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 
-from tidegate.engine.rows.prepare import Fate, fate_case, judged_sql
+from tidegate.engine.rows.fates import Fate, fate_case, judged_sql
 from tidegate.engine.rows.rejoin import Marks, rejoined
 from tidegate.engine.windows.sessions.spans import ENDS, NUMBER, OPENS, SessionShape, buckets
 from tidegate.plan.columns import AFTER, BEHIND, FATE, IS_LATE, PLACE, SEQUENCE, TIME

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from tidegate.engine.rows.fates import classify_sql, fate_case, judged_sql
 from tidegate.engine.rows.ingest import StateRow
-from tidegate.engine.rows.prepare import classify_sql, fate_case, judged_sql
 from tidegate.engine.windows.panes.grid import PaneGrid
 from tidegate.engine.windows.sessions.chains import (
     FIRST,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from tidegate.engine.rows.prepare import BatchStart
+    from tidegate.engine.rows.fates import BatchStart
     from tidegate.plan.physical import PhysicalPlan
     from tidegate.plan.stages import IngestPartials, IngestRows
 

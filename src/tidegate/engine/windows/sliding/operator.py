@@ -15,8 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tidegate.engine.rows.fates import fate_case, judge, order_sql
 from tidegate.engine.rows.ingest import Intake, take_in
-from tidegate.engine.rows.prepare import fate_case, judge, order_sql
 from tidegate.engine.windows.operator import Arrival, Closed, Closing, Ingested, LateWindows
 from tidegate.engine.windows.sliding.range_frames import FramedRows, framed_rows
 from tidegate.engine.windows.sliding.range_join import (
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from tidegate.engine.rows.prepare import BatchStart
+    from tidegate.engine.rows.fates import BatchStart
     from tidegate.engine.state_io import StateIO
     from tidegate.plan.physical import PhysicalPlan
     from tidegate.plan.windows import Sliding
