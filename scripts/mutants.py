@@ -155,9 +155,9 @@ MUTANTS = (
     ),
     Mutant(
         name="a row at exactly the gap starts a session",
-        file="engine/windows/sessions/spans.py",
-        old="{FIRST} > {before} + {gap_us}L",
-        new="{FIRST} >= {before} + {gap_us}L",
+        file="engine/windows/sessions/chains.py",
+        old="{FIRST} > {_BEFORE} + {gap_us}L",
+        new="{FIRST} >= {_BEFORE} + {gap_us}L",
         tests=cases("session"),
     ),
     Mutant(
@@ -348,8 +348,8 @@ MUTANTS = (
     Mutant(
         name="lateness by record: a session reaches to spans that it does not touch",
         file="engine/windows/sessions/settling.py",
-        old="near = self._near(open_from(others, due_us)",
-        new="near = (lambda spans, _: spans)(open_from(others, due_us)",
+        old="near = between(others, due_us, due_us + self.gap_us, (), time=FIRST)",
+        new="near = open_from(others, due_us)",
         tests=cases("record and session"),
     ),
     Mutant(
