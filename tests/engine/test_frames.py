@@ -10,6 +10,7 @@ import pytest
 
 import tidegate
 from tidegate.errors import ConfigError
+from tidegate.spark.observe import observed
 from tidegate.spark.statements import empty_frame, over
 
 if TYPE_CHECKING:
@@ -60,3 +61,23 @@ def test_the_error_of_a_schema_that_spark_refuses_names_its_stream(spark: SparkS
     )
     with pytest.raises(ConfigError, match="the schema of r: The char/varchar type"):
         _ = query.schema
+
+
+def test_large_values_are_observed_whole(spark: SparkSession) -> None:
+    large = {
+        "long": "max(CAST(repeat('abcdefgh', 5000) AS BINARY))",
+        "short": "max(CAST('a' AS BINARY))",
+        "empty": "max(CAST('' AS BINARY))",
+        "none": "max(CAST(NULL AS BINARY))",
+    }
+    frame, seen = observed(spark.range(3), {"rows": "count(1)", "last": "max(id)"}, large)
+    frame.collect()
+
+    assert seen() == {
+        "rows": 3,
+        "last": 2,
+        "long": b"abcdefgh" * 5000,
+        "short": b"a",
+        "empty": b"",
+        "none": None,
+    }

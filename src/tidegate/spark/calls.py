@@ -6,6 +6,7 @@ nothing: some twenty round trips of 20 to 50 microseconds where one or two are e
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -32,9 +33,16 @@ class Calls:
         self.frame_of = sql.classic.Dataset.ofRows
         self.planned = sql.execution.adaptive.LogicalQueryStage
         self.row = sql.api.python.PythonSQLUtils.toPyRow
-        self.no_columns = jvm.org.apache.spark.api.python.PythonUtils.toSeq(
-            jvm.java.util.ArrayList()
-        )
+        self._list = jvm.java.util.ArrayList
+        self._sequence = jvm.org.apache.spark.api.python.PythonUtils.toSeq
+        self.no_columns = self.columns(())
+
+    def columns(self, expressions: Sequence[str]) -> Any:  # noqa: ANN401 - a JVM object
+        """Return a sequence of columns from Spark SQL texts."""
+        found = self._list()
+        for each in expressions:
+            found.add(self.expression(each))
+        return self._sequence(found)
 
 
 _calls = lru_cache(maxsize=1)(Calls)

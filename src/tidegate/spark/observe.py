@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
@@ -22,12 +23,18 @@ PATIENCE_SECONDS = 60
 
 _PICKLED: Any = CPickleSerializer()
 
-# The same for numbers that may be missing.
+# The JVM sends a text of more than 8 KB in parts, and the second one waits 40 ms until the system
+# has acknowledged the first one. So large values come in pieces that are smaller.
+_PIECE = ".{1,6000}"
+
+# The same as PATIENCE_SECONDS, for numbers that may be missing.
 SOON_SECONDS = 1
 
 
 def observed(
-    frame: DataFrame, expressions: Mapping[str, str]
+    frame: DataFrame,
+    expressions: Mapping[str, str],
+    large: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[DataFrame, Callable[[], dict[str, Any]]]:
     """Return the observed frame, and a function that returns the numbers.
 
@@ -37,29 +44,51 @@ def observed(
     Args:
         frame: any frame.
         expressions: aggregate expressions (Spark SQL text) by name.
+        large: others, of BINARY that may have many kilobytes.
     """
-    return _observed(frame, expressions, PATIENCE_SECONDS)
+    return _observed(frame, expressions, PATIENCE_SECONDS, large)
 
 
 def _observed(
-    frame: DataFrame, expressions: Mapping[str, str], patience_seconds: float
+    frame: DataFrame,
+    expressions: Mapping[str, str],
+    patience_seconds: float,
+    large: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[DataFrame, Callable[[], dict[str, Any]]]:
     spark = frame.sparkSession
     calls = calls_of(spark)
     observation: Any = calls.observation()
     # A single struct, because each expression would cost several round trips to the JVM.
-    fields = ", ".join(f"'{name}', {sql}" for name, sql in expressions.items())
-    numbers = calls.expression(f"named_struct({fields}) AS numbers")
-    watched = frame._jdf.observe(observation, numbers, calls.no_columns)
+    numbers = calls.expression(f"{_struct(expressions)} AS numbers")
+    pieces = {name: f"regexp_extract_all(hex({sql}), '{_PIECE}', 0)" for name, sql in large.items()}
+    more = calls.columns([f"{_struct(pieces)} AS large"]) if pieces else calls.no_columns
+    watched = frame._jdf.observe(observation, numbers, more)
 
     @cache
     def seen() -> dict[str, Any]:
         _await(spark, observation, patience_seconds)
-        row = _PICKLED.loads(calls.row(observation.getRow()))
-        values: dict[str, Any] = row["numbers"].asDict()
-        return values
+        row = observation.getRow()
+        values: dict[str, Any] = _PICKLED.loads(calls.row(row.getStruct(0))).asDict()
+        return values | (_joined(row.getStruct(1), tuple(large)) if large else {})
 
     return DataFrame(watched, spark), seen
+
+
+def _struct(expressions: Mapping[str, str]) -> str:
+    fields = ", ".join(f"'{name}', {sql}" for name, sql in expressions.items())
+    return f"named_struct({fields})"
+
+
+def _joined(row: Any, names: Sequence[str]) -> dict[str, bytes | None]:  # noqa: ANN401
+    """The values of a row of the JVM that came in pieces."""
+    found: dict[str, bytes | None] = {}
+    for at, name in enumerate(names):
+        pieces = None if row.isNullAt(at) else row.getSeq(at)
+        if pieces is None:
+            found[name] = None
+        else:
+            found[name] = bytes.fromhex("".join(map(pieces.apply, range(pieces.size()))))
+    return found
 
 
 def observed_soon(

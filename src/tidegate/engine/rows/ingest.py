@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -77,11 +77,12 @@ def take_in(placed: DataFrame, intake: Intake, start: BatchStart, io: StateIO) -
     if FALLBACKS in placed.columns:
         expressions["fallbacks"] = f"sum(IF({_kept_sql(intake)}, {FALLBACKS}, 0))"
     tells_shards = SHARD_HASH in placed.columns
+    large: Mapping[str, str] = {}
     if tells_shards:
         sketches = shard_sketches(start.counted, _conditions(intake))
         placed = placed.selectExpr("*", *sketches.columns)
-        expressions |= {**sketches.observed, "mixed": mixed_sql()}
-    watched, numbers = observed(placed, expressions)
+        expressions["mixed"], large = mixed_sql(), sketches.observed
+    watched, numbers = observed(placed, expressions, large)
     kept = intake.shape.kept(watched)
     # Grouped rows were shuffled, so there are as many files as tasks were set.
     kept = kept if intake.is_grouped else io.tasks.gathered(kept)

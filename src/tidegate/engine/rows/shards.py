@@ -164,7 +164,9 @@ def _watched(
     sketches = shard_sketches(counted, fate_conditions(), time, rows=None)
     columns = ", ".join([*rows.columns, SHARD_HASH, *sketches.columns])
     hashed = f"SELECT *, {shard_hash_sql()} AS {SHARD_HASH} FROM ({judged})"
-    return observed(over(rows, f"SELECT {columns} FROM ({hashed})"), sketches.observed)
+    return observed(
+        over(rows, f"SELECT {columns} FROM ({hashed})"), {"rows": "count(1)"}, sketches.observed
+    )
 
 
 def _valid_time(plan: PhysicalPlan, start: BatchStart) -> str:
