@@ -11,6 +11,8 @@ import pytest
 import tidegate as tg
 from chains import Kept
 from sql_metrics import SqlMetrics
+from tidegate.spark import batch_plan
+from tidegate.spark.calls import calls_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -99,3 +101,35 @@ def test_a_source_that_is_read_row_by_row_is_part_of_the_plan_too(
     assert [progress["numInputRows"] for progress in run.query.recentProgress] == [7]
     assert kept.rows() == [(7,)]
     assert not [node for node, *_ in counted.found if node.startswith("Scan ExistingRDD")]
+
+
+def test_in_a_spark_without_the_node_a_batch_takes_its_rows(
+    spark: SparkSession, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = spark._jvm.org.apache.spark.sql.execution.adaptive.NoSuchNode
+    monkeypatch.setattr(calls_of(spark), "planned", missing)
+
+    counts, results = run_once(spark, folder, tmp_path)
+
+    assert (counts, results) == ([len(ROWS)], RESULTS)
+
+
+def test_a_count_that_spark_does_not_take_never_stops_the_query(
+    spark: SparkSession, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch_plan, "_ROWS_OF_SOURCE", "no such metric")
+
+    counts, results = run_once(spark, folder, tmp_path)
+
+    assert (counts, results) == ([0], RESULTS)
+
+
+def run_once(spark: SparkSession, folder: Path, checkpoint: Path) -> tuple[list[int], set[object]]:
+    """Run the query once; return the rows of each batch as Spark counts them, and the results."""
+    kept = Kept()
+    stream = spark.readStream.schema(SCHEMA).parquet(str(folder))
+    run = tg.sql(SQL, streams={"r": stream}).start(sink=kept, checkpoint=checkpoint, once=True)
+    run.await_termination()
+    run.stop(drain=True)
+    counts = [progress["numInputRows"] for progress in run.query.recentProgress]
+    return counts, set(kept.rows())

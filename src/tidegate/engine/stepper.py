@@ -49,9 +49,6 @@ OnStep: TypeAlias = "Callable[[BatchReport, StepShards | None], object]"
 # IN with literals always becomes a set, which is passed to the generated code by reference (never a
 # switch). So Spark need not compile again if the values differ from batch to batch.
 #
-# Spark describes the plan of every job for its page, whether there is one or not. The simple
-# description costs a small batch a few milliseconds less than the formatted one, the default.
-#
 # With a segment tree the cost of a sliding window's frame does not depend on its length.
 STEP_CONF = {
     "spark.sql.adaptive.enabled": "false",
@@ -59,7 +56,6 @@ STEP_CONF = {
     "spark.sql.window.segmentTree.minPartitionRows": "512",
     "spark.sql.optimizer.inSetConversionThreshold": "0",
     "spark.sql.optimizer.inSetSwitchThreshold": "0",
-    "spark.sql.ui.explainMode": "simple",
 }
 
 

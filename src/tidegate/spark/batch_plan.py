@@ -11,11 +11,13 @@ count is passed back after the step.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from tidegate.spark.calls import calls_of
@@ -23,12 +25,18 @@ from tidegate.spark.calls import calls_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_LOG = logging.getLogger("tidegate")
+
 # The nodes of which a plan may consist: others have a state of their own, or several sources.
 _ROOT = "WholeStageCodegen"
 _INNER = frozenset({"Project", "ColumnarToRow", "InputAdapter"})
 _SOURCES = frozenset({"FileSourceScanExec", "MicroBatchScanExec"})
 
 _ROWS_OF_SOURCE = "numOutputRows"
+
+# What its plans are is Spark's own affair, and another version may have others. A class that is
+# missing is a package to py4j, and calling that is a TypeError.
+_OTHER_SPARK = (PySparkException, Py4JError, TypeError)
 
 
 def _nothing(rows: int) -> None:
@@ -74,8 +82,8 @@ class BatchPlans:
                 return BatchRows(frame=rows)
             plan, source = found
             return BatchRows(frame=_frame_of(rows, plan), count=_counter(source))
-        except Py4JError:
-            # The plan is Spark's own affair and may look different in another version.
+        except _OTHER_SPARK as error:
+            _LOG.debug("a batch is read by its rows: %s", error)
             return BatchRows(frame=rows)
 
     def _find(self, batch_id: int) -> tuple[Any, Any] | None:
@@ -109,6 +117,10 @@ def _frame_of(rows: DataFrame, plan: Any) -> DataFrame:  # noqa: ANN401 - a JVM 
 
 def _counter(source: Any) -> Callable[[int], None]:  # noqa: ANN401 - a JVM object
     def count(rows: int) -> None:
-        source.longMetric(_ROWS_OF_SOURCE).set(rows)
+        # The step is committed, so the query goes on without the count.
+        try:
+            source.longMetric(_ROWS_OF_SOURCE).set(rows)
+        except _OTHER_SPARK as error:
+            _LOG.debug("Spark does not count %d rows of a source: %s", rows, error)
 
     return count
