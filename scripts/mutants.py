@@ -492,4 +492,32 @@ MUTANTS = (
         new="self.first.drain()",
         tests=("tests/engine/test_beside.py",),
     ),
+    Mutant(
+        name="a count that Spark does not take stops the query",
+        file="spark/batch_plan.py",
+        old='            _LOG.debug("Spark does not count %d rows of a source: %s", rows, error)',
+        new="            raise RuntimeError from error",
+        tests=("tests/engine/test_batch_plan.py",),
+    ),
+    Mutant(
+        name="Spark does not learn how many rows job 1 has read by its plan",
+        file="engine/batches.py",
+        old="            found.count(report.rows_in)",
+        new="            pass",
+        tests=("tests/engine/test_batch_plan.py",),
+    ),
+    Mutant(
+        name="the plan of a filtered source is taken, whose rows are counted elsewhere",
+        file="spark/batch_plan.py",
+        old='_INNER = frozenset({"Project",',
+        new='_INNER = frozenset({"Filter", "Project",',
+        tests=("tests/engine/test_batch_plan.py",),
+    ),
+    Mutant(
+        name="the last piece of a large observation is lost",
+        file="spark/observe.py",
+        old='_PIECE = ".{1,6000}"',
+        new='_PIECE = ".{6000}"',
+        tests=("tests/engine/test_frames.py",),
+    ),
 )
