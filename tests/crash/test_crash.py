@@ -16,10 +16,10 @@ import pytest
 
 from short_lived import SHORT_LIVED
 from side_by_side import selected
-from tidegate.engine.faults import FAULT_POINTS
 from tidegate.errors import StateError
 
 from . import job
+from .steps import POINTS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -89,7 +89,7 @@ QUICK = ("after_segment", "after_results")
 
 @pytest.mark.parametrize(
     "point",
-    [pytest.param(each, marks=() if each in QUICK else pytest.mark.whole) for each in FAULT_POINTS],
+    [pytest.param(each, marks=() if each in QUICK else pytest.mark.whole) for each in POINTS],
 )
 def test_a_killed_query_gives_the_results_of_an_undisturbed_one(
     point: str, undisturbed: Answers, spark: SparkSession, killed: Path

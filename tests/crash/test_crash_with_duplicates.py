@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidegate.engine.faults import FAULT_POINTS
 from tidegate.errors import StateError
 from tidegate.state.reader import StateReader
 
-from .steps import Case, Failed
+from .steps import POINTS, Case, Failed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,7 +50,7 @@ QUICK = ("after_results",)
 
 @pytest.mark.parametrize(
     "point",
-    [pytest.param(each, marks=() if each in QUICK else pytest.mark.whole) for each in FAULT_POINTS],
+    [pytest.param(each, marks=() if each in QUICK else pytest.mark.whole) for each in POINTS],
 )
 def test_a_crash_between_two_writes_changes_nothing(
     point: str, case: Case, monkeypatch: pytest.MonkeyPatch

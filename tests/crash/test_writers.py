@@ -78,17 +78,17 @@ def test_results_that_a_displaced_process_still_commits_are_not_deleted(
 ) -> None:
     older = case.start()
     case.run(older, 0)
-    commit = older._store.commit
+    commit = older._checkpoint.store.commit
 
     def after_a_claim(manifest: Manifest) -> None:
         # In the moment between the last check of the older process and its manifest.
         newer = case.start()
-        newer._store.write_segment = killed
+        newer._checkpoint.store.write_segment = killed
         with pytest.raises(Failed):
             case.run(newer, 1)
         commit(manifest)
 
-    older._store.commit = after_a_claim
+    older._checkpoint.store.commit = after_a_claim
     case.run(older, 1)
     assert case.target.opened[-1][1] == 1
     last = case.start()

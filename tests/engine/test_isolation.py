@@ -239,7 +239,7 @@ def test_a_query_that_has_ended_is_let_go(spark: SparkSession, tmp_path: Path) -
         )
         runs.append(run)
         run.await_termination()
-        for each in (run._batches.stepper._store._spark._jsparkSession, run.query._jsq):
+        for each in (run._batches.stepper._checkpoint.store.spark._jsparkSession, run.query._jsq):
             weak.append(jvm.java.lang.ref.WeakReference(each))
         del run, runs, each
     end = time.monotonic() + 60

@@ -17,6 +17,7 @@ from tidegate.engine.gate import Gate, TurnedAway
 from tidegate.engine.offsets import SparkProgress
 from tidegate.engine.pace import Pace
 from tidegate.engine.watch import OnBatch, Watch, name_of
+from tidegate.spark.backlog import Backlog
 from tidegate.spark.batch_plan import BatchPlans
 from tidegate.spark.isolation import most_tasks, private_session
 
@@ -93,6 +94,7 @@ class Batches:
         self._progress = SparkProgress(spark, launch.checkpoint)
         self._query_id = ""
         self._plans = BatchPlans(spark, "")
+        self._backlog: Backlog | None = None
         self._has_session = False
         self._pace = Pace(0)
         self._is_active: Callable[[], bool] = lambda: True
@@ -140,7 +142,37 @@ class Batches:
     def report(self, report: BatchReport, shards: StepShards | None) -> None:
         """Tell those who watch of a step."""
         self.reports.append(report)
-        self.watch.report(report, shards)
+        if self.gate.holds_me:
+            self.watch.report(report, shards)
+            return
+        with self.gate.beside():
+            self.watch.report(report, shards)
+        self.gate.check()
+
+    def finish_taken(self) -> None:
+        """Finish the step of a batch that an earlier process has taken in, before a start.
+
+        Spark takes the batch for done and may not bring another one for long.
+
+        Raises:
+            TidegateError: it fails.
+        """
+        if not self.steppers.have_taken:
+            return
+        try:
+            with self.gate.occupied():
+                self.steppers.finish_taken()
+        except Exception as error:
+            raise in_a_batch(error) from error
+
+    def settle(self) -> None:
+        """Wait for the step that is finished beside the next one; ``failure`` is what it raised."""
+        try:
+            self.steppers.settle()
+        except TurnedAway:
+            pass  # The step is finished, and has asked the query to end.
+        except BaseException as error:
+            self.failure = self.failure or error
 
     def _run(self, rows: DataFrame, batch_id: int) -> None:
         try:
@@ -149,10 +181,13 @@ class Batches:
                 self._progress = SparkProgress(rows.sparkSession, self._launch.checkpoint)
                 self._query_id = self._progress.query_id()
                 self._plans = BatchPlans(rows.sparkSession, self._query_id)
+                self._backlog = None
                 self._has_session = True
             batch = self._progress.batch(batch_id).of_query(self._query_id)
             self.steppers.limit_tasks(most_tasks(self._spark, self._conf))
             self._step(batch, rows)
+        except TurnedAway:
+            raise
         except Exception as error:
             self.failure = error
             raise
@@ -168,9 +203,21 @@ class Batches:
             return
         found = self._plans.rows(rows, batch.batch_id)
         # With one task the rows need no exchange.
-        report = self.steppers.run(batch, found.frame.coalesce(1) if tasks == 1 else found.frame)
-        if report is not None:
-            found.count(report.rows_in)
+        frame = found.frame.coalesce(1) if tasks == 1 else found.frame
+        count = self.steppers.run(batch, frame, is_followed=self._is_followed())
+        if count is not None:
+            found.count(count)
+
+    def _is_followed(self) -> bool:
+        """Whether another batch is certain to follow the one that runs."""
+        if not self.steppers.may_run_ahead:
+            return False
+        if self._backlog is None:
+            execution = self._plans.execution
+            if execution is None:
+                return False
+            self._backlog = Backlog(execution)
+        return self._backlog.has_more()
 
     def _hold(self) -> None:
         """After a stop was requested, keep Spark from planning a batch before it has stopped."""

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from tidegate.engine.job import Job
     from tidegate.engine.watch import Watch
-    from tidegate.metrics.report import BatchReport
     from tidegate.state.batch import SparkBatch
 
 
@@ -121,12 +120,20 @@ class Steppers:
         for each in self.all:
             each.limit_tasks(most)
 
-    def run(self, batch: SparkBatch, rows: DataFrame | None) -> BatchReport | None:
-        """Run the step of each; return the report of the first, None if it had run before.
+    @property
+    def may_run_ahead(self) -> bool:
+        """Whether a step may be finished beside the next one: that of a query alone."""
+        return self.group.columns is None
+
+    def run(
+        self, batch: SparkBatch, rows: DataFrame | None, *, is_followed: bool = False
+    ) -> int | None:
+        """Run the step of each; return the number of rows, None if the first had run before.
 
         Args:
             batch: the batch.
             rows: its rows, prepared for all; None if only time passes.
+            is_followed: whether another batch is certain to follow, see ``Stepper.run_ahead``.
 
         Raises:
             StateError: as ``Stepper.run``.
@@ -135,14 +142,36 @@ class Steppers:
         if not self.group.has_progress:
             batch = replace(batch, joined=True)
         if columns is None:
-            return self.first.run(batch, rows)
+            if is_followed and rows is not None:
+                return self.first.run_ahead(batch, rows)
+            report = self.first.run(batch, rows)
+            return None if report is None else report.rows_in
         with _read_once(rows) as kept:
             report = self.first.run(batch, None if kept is None else kept.selectExpr(*columns))
             for beside, stepper in zip(self.group.others, self.others, strict=True):
                 own = None if kept is None else kept.selectExpr(*beside.columns)
                 with naming(beside.name):
                     stepper.run(replace(batch, joined=True), own)
-        return report
+        return None if report is None else report.rows_in
+
+    @property
+    def have_taken(self) -> bool:
+        """Whether an earlier process has taken in a batch and not finished its step."""
+        return any(each.has_taken for each in self.all)
+
+    def finish_taken(self) -> None:
+        """Finish such a step.
+
+        Raises:
+            StateError: as ``Stepper.run``.
+        """
+        for each in self.all:
+            each.finish_taken()
+
+    def settle(self) -> None:
+        """Wait for the step that is finished beside the next one; raise what it raised."""
+        for each in self.all:
+            each.settle()
 
     def drain(self) -> None:
         """Close and emit every window, one query after the other."""

@@ -14,6 +14,7 @@ import signal
 FAULT_POINTS = (
     "before_segment",
     "after_segment",
+    "after_taken",
     "after_intent",
     "after_results",
     "after_side_output",

@@ -46,6 +46,9 @@ class Gate:
         self._changed = threading.Condition()
         self._closed = False
         self._inside: int | None = None
+        # The thread that finishes a step beside the next batch, while it calls the user.
+        self._beside: int | None = None
+        self._is_recalled = False
 
     @property
     def is_closed(self) -> bool:
@@ -56,7 +59,34 @@ class Gate:
     def holds_me(self) -> bool:
         """Whether the calling thread is inside, or works for it: a sink or ``on_batch`` calls."""
         me = getattr(_WORKS, "employer", threading.get_ident())
-        return self._inside == me
+        return me in (self._inside, self._beside)
+
+    @contextmanager
+    def beside(self) -> Iterator[None]:
+        """Let the current thread count as inside: it finishes a step beside the batch inside."""
+        self._beside = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._beside = None
+
+    def close_inside(self) -> None:
+        """Admit no further batch, on behalf of a thread that is inside.
+
+        If that one finishes a step beside the next batch, the next batch turns back.
+        """
+        self._is_recalled = self._beside == getattr(_WORKS, "employer", threading.get_ident())
+        self.close()
+
+    def check(self) -> None:
+        """Check that the batch inside may go on, once the step before it is finished.
+
+        Raises:
+            TurnedAway: finishing that step has closed the gate.
+        """
+        if self._is_recalled:
+            self.turned_away = True
+            raise TurnedAway
 
     @contextmanager
     def entered(self) -> Iterator[None]:
@@ -97,7 +127,7 @@ class Gate:
     def reopen(self) -> None:
         """Admit batches again."""
         with self._changed:
-            self._closed = self.turned_away = False
+            self._closed = self.turned_away = self._is_recalled = False
 
     def wait_until_closed(self, seconds: float) -> bool:
         """Wait until the gate is closed; False when ``seconds`` were not enough."""

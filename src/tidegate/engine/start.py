@@ -89,9 +89,14 @@ class Starter:
     def start(self, kind: Kind, batches: Batches) -> Started:
         """Start Spark's query; return once Spark has created its sources.
 
+        What an earlier process has left of a step is finished before.
+
         Raises:
             ExecutionError: Spark does not start it.
+            TidegateError: that step fails.
         """
+        if not self._is_taken(SparkProgress(self._spark, self._launch.checkpoint)):
+            batches.finish_taken()
         trigger: dict[str, Any] = dict([kind.value])
         interval_us = self._launch.interval_us if kind is Kind.LIVE else 0
         query: weakref.ref[StreamingQuery] | None = None

@@ -11,28 +11,24 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from tidegate.engine.checkpoint import Checkpoint, is_of
 from tidegate.engine.clock import goes_back
 from tidegate.engine.downstream import Link
+from tidegate.engine.finishing import Finishing, can_wait, io_beside
+from tidegate.engine.intake import Batch, Taken, announced, take_in, taken_before
 from tidegate.engine.merging import Merges
+from tidegate.engine.session import set_up
 from tidegate.engine.state_io import StateIO
-from tidegate.engine.step import Batch, step
-from tidegate.engine.tasks import Tasks
+from tidegate.engine.step import finish
 from tidegate.engine.watch import shards_of
-from tidegate.errors import StateError, TidegateError
-from tidegate.plan.columns import DEDUP_KEY
-from tidegate.spark.isolation import pin
+from tidegate.errors import StateError
 from tidegate.state.batch import SparkBatch, is_replay
 from tidegate.state.intents import StepKind
-from tidegate.state.manifest import Manifest, check_fingerprint
+from tidegate.state.manifest import Manifest
 from tidegate.state.manifest_log import ManifestLog
-from tidegate.state.plan_file import plan_file
-from tidegate.state.plans import put_plan
-from tidegate.state.schema import check_schema
-from tidegate.state.store import StateStore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructField
 
     from tidegate.engine.job import Job
     from tidegate.metrics.report import BatchReport
@@ -42,21 +38,6 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("tidegate")
 
 OnStep: TypeAlias = "Callable[[BatchReport, StepShards | None], object]"
-
-# Settings of the private session in which steps run. Adaptive execution plans again between stages,
-# which costs a small batch 40 ms; a step knows the sizes and sets the number of tasks itself.
-#
-# IN with literals always becomes a set, which is passed to the generated code by reference (never a
-# switch). So Spark need not compile again if the values differ from batch to batch.
-#
-# With a segment tree the cost of a sliding window's frame does not depend on its length.
-STEP_CONF = {
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.window.segmentTree.enabled": "true",
-    "spark.sql.window.segmentTree.minPartitionRows": "512",
-    "spark.sql.optimizer.inSetConversionThreshold": "0",
-    "spark.sql.optimizer.inSetSwitchThreshold": "0",
-}
 
 
 class Stepper:
@@ -84,14 +65,12 @@ class Stepper:
         spark: SparkSession,
         on_step: OnStep = lambda report, shards: None,
     ) -> None:
-        pin(spark)
-        for name, value in STEP_CONF.items():
-            spark.conf.set(name, value)
+        set_up(spark)
         self._links = tuple(
             Link(
                 each,
                 Stepper(each.job, each.checkpoint, spark, each.watch.report),
-                lambda epoch: ManifestLog(self._store.files).is_silent(epoch),
+                lambda epoch: ManifestLog(self._checkpoint.store.files).is_silent(epoch),
             )
             for each in job.outlets.downstream
         )
@@ -99,29 +78,23 @@ class Stepper:
             job = replace(job, outlets=replace(job.outlets, takers=self._links))
         self._job = job
         self._on_step = on_step
-        self._checkpoint = checkpoint
-        self._plan = plan_file(job.plan)
-        self._store = StateStore(spark, checkpoint, self._plan)
-        self._io = StateIO(
-            store=self._store,
-            tasks=Tasks(spark, job.partitions),
-            schema=job.operator.state_schema,
-            types={f.name: f.dataType.simpleString() for f in _state_columns(job)},
-        )
-        self._state = self._newest()
-        self._has_begun = False
+        self._checkpoint = Checkpoint(job, checkpoint, spark)
+        self._io = self._checkpoint.io
         self._merges = Merges()
+        # The step that is finished beside the next one, and the state in the session for that.
+        self._finishing: Finishing | None = None
+        self._finishing_io: StateIO | None = None
         self._lock = threading.Lock()
 
     @property
     def state(self) -> Manifest:
         """The state after the last step."""
-        return self._state
+        return self._checkpoint.state
 
     @property
     def open_windows(self) -> int:
         """How many windows are open, by the bounds of the state."""
-        return self._job.operator.open_windows(self._state)
+        return self._job.operator.open_windows(self.state)
 
     @property
     def links(self) -> tuple[Link, ...]:
@@ -146,38 +119,64 @@ class Stepper:
                 the state is damaged.
         """
         with self._lock:
-            # Checked before anything is written, so that a refused batch changes nothing.
-            self._is_replay(batch)
-            self._begin(batch)
-            self._finish_end()
-            if self._is_replay(batch):
-                if rows is not None:
-                    # Spark's own stateful operators before ours (``dropDuplicates``) fail unless
-                    # their rows are read.
-                    rows.write.format("noop").mode("overwrite").save()
+            taken = self._take_in(batch, rows)
+            return None if taken is None else self._finish(taken, self._io)
+
+    def run_ahead(self, batch: SparkBatch, rows: DataFrame) -> int | None:
+        """Run the step of a batch that another one follows; return as soon as the step can wait.
+
+        It is then finished beside the next one, which waits for it; so does ``settle``.
+
+        Args:
+            batch: the batch.
+            rows: its prepared rows.
+
+        Returns:
+            The number of rows; None if the state already contains the batch.
+
+        Raises:
+            StateError: as ``run``; or finishing the step before has failed.
+        """
+        with self._lock:
+            taken = self._take_in(batch, rows)
+            if taken is None:
                 return None
-            decided = self._decided()
-            if decided is not None and not _is_of(decided, batch):
-                _LOG.warning(
-                    "batch %d of %s reads other rows than an earlier attempt at it, whose results "
-                    "may have been emitted",
-                    batch.batch_id,
-                    self._checkpoint,
-                )
-                decided = None
-            if decided is None and self._leaves_windows_behind(batch):
-                self._step(self._without_rows(StepKind.DRAIN))
-            return self._step(
-                Batch(
-                    batch_id=batch.batch_id,
-                    query_id=batch.query_id,
-                    offsets_hash=batch.offsets_hash,
-                    rows=rows,
-                    clock_us=batch.clock_us,
-                    watermark_us=batch.watermark_us,
-                    decided=decided,
-                )
-            )
+            if not can_wait(taken, self._job):
+                return self._finish(taken, self._io).rows_in
+            with self._checkpoint.guarded():
+                taken = announced(taken, self._io)
+            if self._finishing_io is None:
+                self._finishing_io = io_beside(self._io)
+            self._finishing_io.tasks.most = self._io.tasks.most
+            pool = f"{self._checkpoint.folder} (results)"
+            self._finishing = Finishing(taken, self._finish, self._finishing_io, pool)
+            return taken.counts.rows_in
+
+    def settle(self) -> None:
+        """Wait for the step that is finished beside the next one, if there is one.
+
+        Raises:
+            Exception: what it raised.
+        """
+        with self._lock:
+            self._settle()
+
+    @property
+    def has_taken(self) -> bool:
+        """Whether an earlier process has taken in a batch and not finished its step."""
+        decided = self._checkpoint.decided()
+        return decided is not None and decided.taken is not None
+
+    def finish_taken(self) -> None:
+        """Finish the step of a batch that an earlier process has taken in, if there is one.
+
+        Raises:
+            StateError: as ``run``.
+        """
+        with self._lock:
+            if self.has_taken:
+                self._checkpoint.begin()
+                self._finish_begun()
 
     def drain(self) -> BatchReport:
         """Close and emit every window, here and then downstream; later rows for them are late.
@@ -203,18 +202,82 @@ class Stepper:
 
     def _end(self, kind: StepKind) -> BatchReport:
         with self._lock:
-            self._begin()
-            finished = self._finish_end()
+            self._settle()
+            self._checkpoint.begin()
+            finished = self._finish_begun()
             if finished is not None and finished[0] is kind:
                 return finished[1]  # This is what was requested; it had been started before.
-            pending = self._decided()
+            pending = self._checkpoint.decided()
             if pending is not None:
                 raise StateError(
-                    f"batch {pending.batch_id} of {self._checkpoint} has not been committed, but "
-                    f"its results may have been emitted\n\nIt must be finished before a {kind}: "
+                    f"batch {pending.batch_id} of {self._checkpoint.folder} has not been "
+                    "committed, but its results may have been emitted\n\n"
+                    f"It must be finished before a {kind}: "
                     f"restart the query, which runs the batch again, then request the {kind}."
                 )
             return self._step(self._without_rows(kind))
+
+    def _take_in(self, batch: SparkBatch, rows: DataFrame | None) -> Taken | None:
+        """Take in a batch; None if the state already contains it."""
+        before = self._finishing
+        if before is not None and self._is_next(batch, before.state):
+            with self._checkpoint.guarded():
+                return take_in(
+                    before.state, self._settled, _batch_of(batch, rows), self._job, self._io
+                )
+        self._settle()
+        # Checked before anything is written, so that a refused batch changes nothing.
+        self._check_order(batch)
+        self._checkpoint.begin(batch)
+        self._finish_begun(batch)
+        if self._is_replay(batch):
+            if rows is not None:
+                # Spark's own stateful operators before ours (``dropDuplicates``) fail unless
+                # their rows are read.
+                rows.write.format("noop").mode("overwrite").save()
+            return None
+        decided = self._checkpoint.decided()
+        if decided is not None and not is_of(decided, batch):
+            _LOG.warning(
+                "batch %d of %s reads other rows than an earlier attempt at it, whose results "
+                "may have been emitted",
+                batch.batch_id,
+                self._checkpoint.folder,
+            )
+            decided = None
+        if decided is None and self._leaves_windows_behind(batch):
+            self._step(self._without_rows(StepKind.DRAIN))
+        with self._checkpoint.guarded():
+            return take_in(
+                self.state,
+                lambda: self.state,
+                _batch_of(batch, rows, decided),
+                self._job,
+                self._io,
+            )
+
+    def _check_order(self, batch: SparkBatch) -> None:
+        """Refuse a batch that is not the next one."""
+        decided = self._checkpoint.decided()
+        taken = None if decided is None else decided.taken
+        if taken is None or taken.batch_id == batch.batch_id:
+            self._is_replay(batch)
+        else:
+            is_replay(batch, taken, self._checkpoint.folder)
+
+    def _is_next(self, batch: SparkBatch, before: Manifest) -> bool:
+        """Whether a batch plainly follows one whose step is being finished."""
+        follows = (batch.batch_id, batch.query_id) == (before.batch_id + 1, before.query_id)
+        return follows and not goes_back(before, batch.clock_us, self._job.plan)
+
+    def _settle(self) -> None:
+        finishing, self._finishing = self._finishing, None
+        if finishing is not None:
+            finishing.wait()
+
+    def _settled(self) -> Manifest:
+        self._settle()
+        return self._checkpoint.state
 
     def stop_merging(self) -> None:
         """Give up what is being merged beside the steps."""
@@ -228,48 +291,31 @@ class Stepper:
         Raises:
             StateError: one has; the message names it.
         """
-        self._store.check_not_displaced()
+        self._checkpoint.store.check_not_displaced()
         for link in self._links:
             link.stepper.check_not_displaced()
 
-    def _begin(self, batch: SparkBatch | None = None) -> None:
-        """Claim the checkpoint and open the sinks, before the first step.
+    def _finish_begun(self, batch: SparkBatch | None = None) -> tuple[StepKind, BatchReport] | None:
+        """Finish what any process has begun and need not begin again, if there is such a step.
+
+        That is a drain or flush, whose results may have been emitted, or a batch that is taken in.
 
         Args:
-            batch: the batch to run, if it is one.
+            batch: the batch to run; one that reads other rows than those taken in goes before them.
         """
-        if self._has_begun:
-            return
-        if not self._store.is_claimed:
-            self._store.claim(self._state.epoch)
-            if self._job.explain is not None:
-                put_plan(self._store.files, self._store.writer, self._job.explain())
-        else:
-            self._store.check_claim()
-        # Another process may have written, or a step that seemed to fail may have been committed.
-        self._state = self._newest()
-        newest_epoch = self._state.epoch
-        decided = self._decided()
-        if decided is not None and (batch is None or _is_of(decided, batch)):
-            # Its results are about to be replaced by the same rows, so sinks keep them until then.
-            # The process that announced it may be past its last check and may still commit it: it
-            # is the only epoch that can get a manifest of another process after our claim, since
-            # results are written only by a process that finds no newer claim after its intent.
-            newest_epoch += 1
-        self._job.outlets.open(
-            self._store.checkpoint_id, newest_epoch if newest_epoch >= 0 else None
-        )
-        self._has_begun = True
-
-    def _finish_end(self) -> tuple[StepKind, BatchReport] | None:
-        """Finish a drain or flush, begun by any process, whose results may have been emitted."""
-        begun = self._decided()
-        if begun is None or begun.is_batch:
+        begun = self._checkpoint.decided()
+        if begun is None or (begun.is_batch and begun.taken is None):
             return None
-        report = self._step(self._without_rows(begun.kind, begun))
+        if begun.taken is None:
+            report = self._step(self._without_rows(begun.kind, begun))
+        elif batch is not None and not is_of(begun, batch):
+            return None
+        else:
+            self._checkpoint.check(begun.taken)
+            report = self._finish(taken_before(self.state, begun, self._job), self._io)
         _LOG.info(
             "%s: finished an interrupted %s: %d windows in epoch %d",
-            self._checkpoint,
+            self._checkpoint.folder,
             begun.kind,
             report.closed_windows,
             report.epoch,
@@ -278,64 +324,45 @@ class Stepper:
 
     def _leaves_windows_behind(self, batch: SparkBatch) -> bool:
         """Whether the clock goes back over a gap while windows are open beyond it."""
-        if not goes_back(self._state, batch.clock_us, self._job.plan):
+        if not goes_back(self.state, batch.clock_us, self._job.plan):
             return False
-        return self._job.operator.open_windows(self._state) > 0
-
-    def _decided(self) -> Intent | None:
-        """The intent of an earlier attempt at the coming step, if there is one."""
-        return self._store.intent(self._state.epoch + 1)
+        return self._job.operator.open_windows(self.state) > 0
 
     def _is_replay(self, batch: SparkBatch) -> bool:
-        return is_replay(batch, self._state, self._checkpoint)
+        return is_replay(batch, self._checkpoint.state, self._checkpoint.folder)
 
     def _without_rows(self, kind: StepKind, decided: Intent | None = None) -> Batch:
         """A step between two batches; it has the batch id of the one before."""
         return Batch(
             kind=kind,
-            batch_id=self._state.batch_id,
-            query_id=self._state.query_id,
-            offsets_hash=self._state.offsets_hash,
+            batch_id=self.state.batch_id,
+            query_id=self.state.query_id,
+            offsets_hash=self.state.offsets_hash,
             decided=decided,
         )
 
-    def _newest(self) -> Manifest:
-        """Return the newest state of the checkpoint; refuse the state of another query."""
-        plan = self._job.plan
-        newest = self._store.newest()
-        if newest is None:
-            return Manifest(
-                epoch=-1, batch_id=-1, fingerprint=plan.fingerprint, plan_id=plan.plan_id
-            )
-        check_fingerprint(newest, plan.fingerprint, checkpoint=self._checkpoint)
-        check_schema(newest, self._io.types, self._plan.texts, self._checkpoint)
-        return newest
-
     def _step(self, batch: Batch) -> BatchReport:
-        before = self._state.watermark
-        has_begun, self._has_begun = self._has_begun, False
-        try:
-            self._state, report = step(self._state, batch, self._job, self._io, self._merges)
-            self._has_begun = has_begun
-            self._on_step(report, shards_of(before, self._state.watermark))
-        except TidegateError:
-            raise
-        except Exception as error:
-            damage = self._store.damage_behind(error, self._state)
-            if damage is not None:
-                raise damage from error
-            raise
+        with self._checkpoint.guarded():
+            taken = take_in(self.state, lambda: self.state, batch, self._job, self._io)
+        return self._finish(taken, self._io)
+
+    def _finish(self, taken: Taken, io: StateIO) -> BatchReport:
+        """Finish a step; it becomes the newest state."""
+        before = self.state.watermark
+        with self._checkpoint.guarded():
+            self._checkpoint.state, report = finish(taken, self._job, io, self._merges)
+            self._on_step(report, shards_of(before, self.state.watermark))
         return report
 
 
-def _is_of(decided: Intent, batch: SparkBatch) -> bool:
-    """Whether a decision holds for a batch: one of a drain or flush always does."""
-    if not decided.is_batch or decided.batch_id != batch.batch_id:
-        return True
-    return (decided.query_id, decided.offsets_hash) == (batch.query_id, batch.offsets_hash)
-
-
-def _state_columns(job: Job) -> list[StructField]:
-    """The columns of the state, of all its tables."""
-    keys = [] if job.duplicates is None else [job.duplicates.schema[DEDUP_KEY]]
-    return [*job.operator.state_schema, *keys]
+def _batch_of(batch: SparkBatch, rows: DataFrame | None, decided: Intent | None = None) -> Batch:
+    """The input of the step of a batch of Spark."""
+    return Batch(
+        batch_id=batch.batch_id,
+        query_id=batch.query_id,
+        offsets_hash=batch.offsets_hash,
+        rows=rows,
+        clock_us=batch.clock_us,
+        watermark_us=batch.watermark_us,
+        decided=decided,
+    )

@@ -129,7 +129,7 @@ class Run:
         if self._gate.holds_me:
             if flush or drain:
                 raise refused_inside("flush or drain")
-            self._gate.close()
+            self._gate.close_inside()
             threading.Thread(target=self._end, name="tidegate-stop", daemon=True).start()
             return
         self._end()
@@ -159,6 +159,7 @@ class Run:
             # Spark accepts fractions of a second, despite its annotation, but not 0.
             elif not self.query.awaitTermination(max(timeout, 0.001)):  # type: ignore[arg-type]
                 return False
+        self._batches.settle()
         self._raise_failure()
         return True
 
@@ -201,6 +202,7 @@ class Run:
         """Stop Spark's query between two batches."""
         self._gate.close()
         self._gate.wait_until_empty()
+        self._batches.settle()
         try:
             self.query.stop()
         except JVM_ERRORS as error:
@@ -212,6 +214,7 @@ class Run:
     def _follow_up(self, do: Callable[[], None]) -> None:
         """Do something after the last batch, once every batch that Spark has planned has run."""
         with self._ending:
+            self._batches.settle()
             failure = self._find_failure()
             if failure is not None:
                 raise ExecutionError(

@@ -31,6 +31,10 @@ class Counts:
         mine, theirs = asdict(self), asdict(other)
         return Counts(**{name: mine[name] + theirs[name] for name in mine})
 
+    def __sub__(self, other: Counts) -> Counts:
+        mine, theirs = asdict(self), asdict(other)
+        return Counts(**{name: mine[name] - theirs[name] for name in mine})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dropped:

@@ -86,16 +86,22 @@ class BatchPlans:
             _LOG.debug("a batch is read by its rows: %s", error)
             return BatchRows(frame=rows)
 
-    def _find(self, batch_id: int) -> tuple[Any, Any] | None:
-        """The plan of a batch, without the mark that its code is generated, and its only source."""
+    @property
+    def execution(self) -> Any:  # noqa: ANN401 - a JVM object
+        """Spark's ``StreamExecution`` of the query; None if it does not run."""
         if self._execution is None:
             jvm: Any = self._spark._jvm
             session: Any = self._spark._jsparkSession
             key = jvm.java.util.UUID.fromString(self._query_id)
             self._execution = session.sharedState().activeStreamingQueries().get(key)
-        if self._execution is None:
+        return self._execution
+
+    def _find(self, batch_id: int) -> tuple[Any, Any] | None:
+        """The plan of a batch, without the mark that its code is generated, and its only source."""
+        execution = self.execution
+        if execution is None:
             return None
-        last = self._execution.lastExecution()
+        last = execution.lastExecution()
         if last is None or last.currentBatchId() != batch_id:
             return None
         root = last.executedPlan()

@@ -147,6 +147,11 @@ def segment_name(epoch: int, writer: Writer, what: str) -> str:
     return f"{epoch}-{writer.id}-{what}"
 
 
+def epoch_of(segment: str) -> int:
+    """Return the step that wrote a segment."""
+    return int(segment.partition("-")[0])
+
+
 def _writer_of(segment: str) -> str:
     return segment.split("-")[1] if segment.count("-") > 1 else ""
 

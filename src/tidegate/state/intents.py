@@ -8,6 +8,10 @@ sink works with it too.
 
 An intent is the file ``intents/<epoch>-<term>.json``. It is valid until there is a manifest of its
 epoch; if there are several, the one with the greatest term is valid.
+
+An intent may also hold the state with the rows of its batch, before any window closes. Spark then
+takes the batch for done while the step is finished beside the next one. After a crash the step is
+finished from the intent, and no row is read again.
 """
 
 from __future__ import annotations
@@ -15,13 +19,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 
 from tidegate.state.files import Files
-from tidegate.state.manifest import MANIFEST_VERSION, check_version, reading
+from tidegate.state.manifest import MANIFEST_VERSION, Manifest, check_version, reading
 
 FOLDER = "intents"
+
+# The version of an intent that holds a state; a release that would run its batch again refuses it.
+TAKEN_VERSION = 4
 
 _NAME = re.compile(r"(\d+)-(\d+)\.json")
 
@@ -49,6 +56,8 @@ class Intent:
         clock_us: its clock.
         watermark_us: the watermark after it.
         bound_us: windows with an end up to here close.
+        taken: the state with the rows of the batch, before any window closes, if Spark need not run
+            the batch again; None: it does.
     """
 
     epoch: int
@@ -59,11 +68,40 @@ class Intent:
     clock_us: int | None = None
     watermark_us: int | None = None
     bound_us: int | None = None
+    taken: Manifest | None = None
 
     @property
     def is_batch(self) -> bool:
-        """Whether it belongs to a batch, which Spark will run again."""
+        """Whether it belongs to a batch of Spark."""
         return self.kind is StepKind.BATCH
+
+    def to_json(self) -> str:
+        """Return the text of the file."""
+        if self.taken is None:
+            data = asdict(self)
+            del data["taken"]
+            return json.dumps({"version": MANIFEST_VERSION, **data}, indent=1)
+        data = asdict(replace(self, taken=None)) | {"taken": self.taken.as_json()}
+        return json.dumps({"version": TAKEN_VERSION, **data}, indent=1)
+
+    @staticmethod
+    def from_json(text: str, *, path: str) -> Intent:
+        """Read the text of a file; ``path`` is for the message.
+
+        Raises:
+            StateError: the text is not an intent, or has a version that this release does not read.
+        """
+        with reading(path, "intent"):
+            data = json.loads(text)
+            version = data.pop("version")
+            if version != TAKEN_VERSION:
+                check_version(version, path)
+            taken = data.pop("taken", None)
+            return Intent(
+                kind=StepKind(data.pop("kind")),
+                taken=None if taken is None else Manifest.of_json(taken),
+                **data,
+            )
 
 
 def put_intent(files: Files, intent: Intent, term: int) -> None:
@@ -72,8 +110,7 @@ def put_intent(files: Files, intent: Intent, term: int) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    text = json.dumps({"version": MANIFEST_VERSION, **asdict(intent)}, indent=1)
-    files.put_if_absent(intent_name(intent.epoch, term), text)
+    files.put_if_absent(intent_name(intent.epoch, term), intent.to_json())
 
 
 def find_intent(files: Files, epoch: int) -> Intent | None:
@@ -87,12 +124,7 @@ def find_intent(files: Files, epoch: int) -> Intent | None:
     if not terms:
         return None
     name = intent_name(epoch, max(terms))
-    path = files.where(name)
-    text = files.read(name)
-    with reading(path, "intent"):
-        data = json.loads(text)
-        check_version(data.pop("version"), path)
-        return Intent(kind=StepKind(data.pop("kind")), **data)
+    return Intent.from_json(files.read(name), path=files.where(name))
 
 
 def intent_terms(files: Files) -> Mapping[int, list[int]]:

@@ -189,10 +189,13 @@ class Manifest:
         return self.tables.segments
 
     def to_json(self) -> str:
-        """Return the text of the file, without the shards if there is a table of them."""
+        """Return the text of the file."""
+        return json.dumps({"version": MANIFEST_VERSION, **self.as_json()}, indent=1)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what the file says, without the shards if there is a table of them."""
         watermark = replace(self.watermark, shards={}) if self.tables.shards else self.watermark
-        data = asdict(replace(self, watermark=watermark))
-        return json.dumps({"version": MANIFEST_VERSION, **data}, indent=1)
+        return asdict(replace(self, watermark=watermark))
 
     @staticmethod
     def from_json(text: str, *, path: str) -> Manifest:
@@ -205,18 +208,27 @@ class Manifest:
         with reading(path, "manifest"):
             data = json.loads(text)
             check_version(data.pop("version"), path)
-            return Manifest(
-                watermark=watermark_from_json(data.pop("watermark")),
-                writer=Writer(**data.pop("writer")),
-                tables=Tables.from_json(data.pop("tables")),
-                totals=Counts(**data.pop("totals")),
-                dropped=Dropped(**data.pop("dropped", {})),
-                emitted=Emissions(**data.pop("emitted", {})),
-                step=_step(data.pop("step", None)),
-                gaps=tuple((first, last) for first, last in data.pop("gaps")),
-                unshown=_range(data.pop("unshown", None)),
-                **data,
-            )
+            return Manifest.of_json(data)
+
+    @staticmethod
+    def of_json(data: dict[str, Any]) -> Manifest:
+        """Read what a file says, which ``data`` then does not any more.
+
+        Raises:
+            ValueError, KeyError, TypeError, AttributeError: it is not a manifest.
+        """
+        return Manifest(
+            watermark=watermark_from_json(data.pop("watermark")),
+            writer=Writer(**data.pop("writer")),
+            tables=Tables.from_json(data.pop("tables")),
+            totals=Counts(**data.pop("totals")),
+            dropped=Dropped(**data.pop("dropped", {})),
+            emitted=Emissions(**data.pop("emitted", {})),
+            step=_step(data.pop("step", None)),
+            gaps=tuple((first, last) for first, last in data.pop("gaps")),
+            unshown=_range(data.pop("unshown", None)),
+            **data,
+        )
 
 
 def watermark_from_json(data: Mapping[str, Any]) -> WatermarkState:

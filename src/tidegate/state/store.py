@@ -14,13 +14,14 @@ change nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException
 
 from tidegate.errors import StateError
 from tidegate.spark.files import qualified, write_new_folder
-from tidegate.state.cleaning import Cleaner, segment_name
+from tidegate.state.cleaning import Cleaner, epoch_of, segment_name
 from tidegate.state.damage import FOLDER as SEGMENTS
 from tidegate.state.damage import Damage, listed_damage, local_damage, reported_damage
 from tidegate.state.files import Files, LocalFiles
@@ -99,7 +100,7 @@ class StateStore:
         self._cleaner: Cleaner | None = None
         # Intents by epoch, once the folder has been listed: of this process, and one found there.
         self._intents: dict[int, Intent] | None = None
-        # Segments written since the last commit.
+        # Segments written since the last commit, by this store and those that share it.
         self._written: dict[str, None] = {}
         # The newest claim of any process when this store was made; later ones displace it.
         self._known_term = newest_term(self.files)
@@ -126,6 +127,16 @@ class StateStore:
         """
         other = StateStore(spark, self.checkpoint, self._plan)
         other._claim, other._beside = self._claim, "-beside"
+        return other
+
+    def finishing_in(self, spark: SparkSession) -> StateStore:
+        """Return this claimed store in another session, for the thread that finishes steps.
+
+        Meanwhile this one writes the segments of the next step, which are not deleted: both know
+        what was written.
+        """
+        other = StateStore(spark, self.checkpoint, self._plan)
+        other._claim, other._cleaner, other._written = self._claim, self._cleaner, self._written
         return other
 
     def disown(self, segment: str) -> None:
@@ -165,6 +176,7 @@ class StateStore:
                 "\n\nMount or restore the folder, then start the query again."
             )
         self._claim = claim(self.files, newest)
+        self._intents = None  # The process before may have written one since.
         self._cleaner = Cleaner(self.files, self._claim.writer)
 
     def check_claim(self) -> None:
@@ -210,6 +222,8 @@ class StateStore:
             return self._intents.get(epoch)
         try:
             found = find_intent(self.files, epoch)
+            if found is not None and found.taken is not None:
+                found = replace(found, taken=with_shards(self.files, found.taken))
             self._intents = {} if found is None else {epoch: found}
             return found
         except OSError as error:
@@ -251,7 +265,9 @@ class StateStore:
     def clean_up(self, manifest: Manifest) -> int:
         """Delete what is no longer needed after a commit; return how many calls failed."""
         assert self._cleaner is not None, "the checkpoint has been claimed"
-        written, self._written = self._written, {}
+        written = [name for name in tuple(self._written) if epoch_of(name) <= manifest.epoch]
+        for name in written:
+            del self._written[name]
         return self._cleaner.clean_up(manifest, written)
 
     def write_segment(

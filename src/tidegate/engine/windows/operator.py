@@ -28,12 +28,18 @@ class Arrival:
     Attributes:
         rows: prepared rows.
         start: what is known before the batch.
-        tables: the state before the batch.
+        state: returns the state before the batch; waits for the step before where that one is still
+            being finished.
     """
 
     rows: DataFrame
     start: BatchStart
-    tables: Tables
+    state: Callable[[], Tables]
+
+    @property
+    def tables(self) -> Tables:
+        """The state before the batch."""
+        return self.state()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,106 @@
+"""Finishing a step beside the next one: the driver and the cores are seldom busy at the same time.
+
+    Spark's thread   | intake 7 | Spark plans 8 | intake 8       | Spark plans 9 | ..
+    beside                      | finish 7          | (waits)    | finish 8 ..
+                                ^ intent 7 holds what was taken in
+
+A step is finished beside the next one only while its source has more rows at hand: then a next
+batch is certain to come, which waits for it. Without a backlog a batch ends with its results, so
+that whoever waits for Spark finds them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from tidegate.engine.session import set_up
+from tidegate.engine.side_output.routing import goes_out
+from tidegate.engine.tasks import Tasks
+from tidegate.spark.isolation import private_session
+from tidegate.spark.pools import POOL
+from tidegate.state.intents import StepKind
+
+if TYPE_CHECKING:
+    from tidegate.engine.intake import Taken
+    from tidegate.engine.job import Job, Outlet
+    from tidegate.engine.state_io import StateIO
+    from tidegate.state.manifest import Manifest
+
+
+@runtime_checkable
+class PlainOutlet(Protocol):
+    """An outlet that any thread may write to."""
+
+    @property
+    def reads_once(self) -> bool:
+        """Whether it reads all of a frame in one action."""
+
+
+def can_wait(taken: Taken, job: Job) -> bool:
+    """Return whether a step may be finished beside the next one.
+
+    What a sink of side output gets is read from the rows of the batch, which Spark then no longer
+    has; a user's sink is called by the thread that brings the batches; and queries that read the
+    results, or provisional results, are few rows that often come.
+    """
+    outlets = job.outlets
+    return (
+        taken.intent.kind is StepKind.BATCH
+        and not taken.is_announced
+        and taken.leap is None
+        and not outlets.takers
+        and job.plan.close.early_us is None
+        and _is_plain(outlets.results)
+        and not goes_out(taken.unused, job)
+    )
+
+
+def _is_plain(outlet: Outlet) -> bool:
+    return isinstance(outlet, PlainOutlet) and outlet.reads_once is True
+
+
+class Finishing:
+    """A step that is finished in a thread of its own.
+
+    Attributes:
+        state: the state with the rows of its batch, before any window closes.
+
+    Args:
+        taken: the step.
+        finish: finishes it.
+        io: the state, in the session of that thread.
+        pool: the pool of Spark's scheduler for its jobs.
+    """
+
+    def __init__(
+        self, taken: Taken, finish: Callable[[Taken, StateIO], object], io: StateIO, pool: str
+    ) -> None:
+        self.state: Manifest = taken.state
+        self._future: Future[None] = Future()
+
+        def run() -> None:
+            try:
+                io.store.spark.sparkContext.setLocalProperty(POOL, pool)
+                finish(taken, io)
+            except BaseException as error:
+                self._future.set_exception(error)
+            else:
+                self._future.set_result(None)
+
+        # A daemon: of a process that ends meanwhile the next one finds the intent.
+        threading.Thread(target=run, name="tidegate-finish", daemon=True).start()
+
+    def wait(self) -> None:
+        """Wait until it is finished; raise what it raised."""
+        self._future.result()
+
+
+def io_beside(io: StateIO) -> StateIO:
+    """Return the state in a session of its own, so that jobs beside others have their own tasks."""
+    spark = private_session(io.store.spark)
+    set_up(spark)
+    return replace(io, store=io.store.finishing_in(spark), tasks=Tasks(spark, io.tasks.most))

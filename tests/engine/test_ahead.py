@@ -1,0 +1,337 @@
+"""A step is finished beside the next batch while the source has more rows, and only then."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import tidegate as tg
+from tidegate.connectors.sinks import FileSink
+from tidegate.engine import faults
+from tidegate.engine.batches import Batches
+from tidegate.errors import ExecutionError, StateError
+from tidegate.state.files import LocalFiles
+from tidegate.state.intents import find_intent
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+SQL = "SELECT sum(v) AS v, window_start() AS s FROM r GROUP BY tumblingwindow('ss', 10)"
+LONG = 60
+
+
+class Failed(Exception):
+    """Stands for the end of a process."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Query:
+    """A query over files, each of one row of 1, 10, 100.. that closes the window before."""
+
+    spark: SparkSession
+    folder: Path
+
+    def write(self, *numbers: int) -> None:
+        (self.folder / "in").mkdir(exist_ok=True)
+        for number in numbers:
+            path = self.folder / "in" / f"{number}.json"
+            path.write_text(
+                json.dumps({"ts": f"2026-01-01 00:{number:02}:00", "v": 10**number}), "utf-8"
+            )
+            os.utime(path, (time.time() - 600 + number,) * 2)
+
+    def start(self, sql: str = SQL, sink: object = None, **options: Any) -> tg.Run:
+        rows = (
+            self.spark.readStream.schema("ts TIMESTAMP, v BIGINT")
+            .option("maxFilesPerTrigger", 1)
+            .json(str(self.folder / "in"))
+        )
+        query = tg.sql(
+            sql, settings={"event_time_field": "ts", "watermark_lag": "0s"}, streams={"r": rows}
+        )
+        return query.start(
+            sink=sink or FileSink(format="json", path=str(self.folder / "out")),
+            checkpoint=str(self.checkpoint),
+            **({"once": True} | options),
+        )
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.folder / "checkpoint"
+
+    def results(self) -> dict[int, int]:
+        """The sums by epoch."""
+        return {
+            int(path.parent.name.partition("=")[2]): json.loads(path.read_text("utf-8"))["v"]
+            for path in self.folder.glob("out/emit_epoch=*/*.json")
+            if path.stat().st_size
+        }
+
+    def taken(self) -> list[int]:
+        """The epochs that were taken in and finished later."""
+        files = LocalFiles(str(self.checkpoint / "tidegate"))
+        epochs = range(len(list((self.checkpoint / "tidegate" / "manifests").glob("*.json"))) + 1)
+        intents = {epoch: find_intent(files, epoch) for epoch in epochs}
+        return [epoch for epoch, each in intents.items() if each and each.taken is not None]
+
+
+@pytest.fixture
+def query(spark: SparkSession, tmp_path: Path) -> Query:
+    made = Query(spark=spark, folder=tmp_path)
+    made.write(0, 1, 2, 3)
+    return made
+
+
+@dataclass
+class Points:
+    """Does something where steps reach fault points, and keeps the order in which they do."""
+
+    at: dict[tuple[str, int], Callable[[], object]] = field(default_factory=dict)
+    reached: list[tuple[str, int]] = field(default_factory=list)
+    threads: dict[tuple[str, int], str] = field(default_factory=dict)
+
+    def __call__(self, name: str, epoch: int) -> None:
+        self.reached.append((name, epoch))
+        self.threads[name, epoch] = threading.current_thread().name
+        self.at.get((name, epoch), lambda: None)()
+
+
+@pytest.fixture
+def points(monkeypatch: pytest.MonkeyPatch) -> Points:
+    found = Points()
+    monkeypatch.setattr(faults, "reached", found)
+    return found
+
+
+def fail() -> None:
+    raise Failed
+
+
+def until(holds: Callable[[], bool]) -> Callable[[], None]:
+    """Return a function that waits until something holds."""
+
+    def wait() -> None:
+        end = time.monotonic() + LONG
+        while not holds():
+            assert time.monotonic() < end, "it never came"
+            time.sleep(0.005)
+
+    return wait
+
+
+def test_a_step_is_finished_while_the_next_batch_is_taken_in(query: Query, points: Points) -> None:
+    """Each waits for the other, so neither comes first by chance."""
+    points.at["after_intent", 1] = until(lambda: ("after_segment", 2) in points.reached)
+    run = query.start()
+    run.await_termination()
+    assert query.results() == {1: 1, 2: 10, 3: 100}
+    assert query.taken() == [0, 1, 2]
+    assert points.threads["after_results", 1] == "tidegate-finish"
+    assert [report.epoch for report in run.reports] == [0, 1, 2, 3]
+    assert [report.rows_in for report in run.reports] == [1, 1, 1, 1]
+
+
+def test_two_steps_are_never_begun_before_the_first_is_committed(
+    query: Query, points: Points
+) -> None:
+    query.start().await_termination()
+    for epoch in range(3):
+        ended, begun = ("after_clean_up", epoch), ("after_taken", epoch + 1)
+        if begun in points.reached:
+            assert points.reached.index(ended) < points.reached.index(begun)
+
+
+def test_the_results_of_the_last_batch_are_there_when_spark_has_processed_all(
+    query: Query,
+) -> None:
+    run = query.start(once=False)
+    try:
+        run.query.processAllAvailable()
+        assert query.results() == {1: 1, 2: 10, 3: 100}
+        assert query.taken() == [0, 1, 2]
+        query.write(4)
+        run.query.processAllAvailable()
+        assert query.results() == {1: 1, 2: 10, 3: 100, 4: 1000}
+        assert query.taken() == [0, 1, 2]
+    finally:
+        run.stop()
+
+
+@pytest.mark.parametrize("point", ["after_taken", "after_results", "after_manifest"])
+def test_what_was_taken_in_is_finished_before_the_next_start(
+    point: str, query: Query, points: Points
+) -> None:
+    """Spark has noted the batch as done, so nothing else would bring its results."""
+    done = query.checkpoint / "commits" / "1"
+    if point != "after_taken":  # Spark notes a batch only after its intent.
+        points.at["after_intent", 1] = until(done.exists)
+    points.at[point, 1] = fail
+    with pytest.raises(ExecutionError):
+        query.start().await_termination()
+    assert done.exists() is (point != "after_taken")
+    before = {"after_taken": {}, "after_results": {1: 1}, "after_manifest": {1: 1}}[point]
+    assert query.results() == before
+    points.at.clear()
+    points.reached.clear()
+    run = query.start()
+    finished = [epoch for name, epoch in points.reached if name == "after_manifest"]
+    assert finished[:1] == ([] if point == "after_manifest" else [1])
+    run.await_termination()
+    assert query.results() == {1: 1, 2: 10, 3: 100}
+    assert sum(name == "before_segment" and epoch == 1 for name, epoch in points.reached) == 0
+
+
+def test_a_failing_sink_stops_the_query_in_the_next_batch(query: Query) -> None:
+    class Failing(FileSink):
+        def write(self, frame: DataFrame, epoch: int) -> None:
+            if epoch == 1:
+                raise OSError("the disk is full")
+            super().write(frame, epoch)
+
+    sink = Failing(format="json", path=str(query.folder / "out"))
+    run = query.start(sink=sink)
+    with pytest.raises(ExecutionError, match="the disk is full"):
+        run.await_termination()
+    assert query.results() == {}
+    assert run.status["batch_id"] == 0
+    query.start().await_termination()
+    assert query.results() == {1: 1, 2: 10, 3: 100}
+
+
+def test_a_stop_waits_for_the_step_that_is_being_finished(query: Query, points: Points) -> None:
+    reached = threading.Event()
+    go_on = threading.Event()
+
+    def hold() -> None:
+        reached.set()
+        assert go_on.wait(LONG)
+
+    points.at["after_intent", 1] = hold
+    run = query.start(once=False)
+    assert reached.wait(LONG)
+    stopping = threading.Thread(target=run.stop)
+    stopping.start()
+    until(lambda: run._gate.is_closed)()
+    assert query.results() == {}
+    go_on.set()
+    stopping.join(LONG)
+    assert not stopping.is_alive()
+    assert query.results()[1] == 1
+    assert not run.status["active"]
+    assert run.status["failure"] is None
+
+
+def test_a_stop_in_on_batch_ends_the_query_after_its_batch(query: Query) -> None:
+    def stop(report: tg.BatchReport) -> None:
+        if report.epoch == 1:
+            run.stop()
+
+    run = query.start(once=False, on_batch=stop)
+    assert run.await_termination(LONG)
+    assert run.status["batch_id"] == 1
+    assert run.status["failure"] is None
+    assert query.results() == {1: 1}
+    query.start().await_termination()
+    assert query.results() == {1: 1, 2: 10, 3: 100}
+
+
+def test_on_batch_cannot_wait_for_itself_beside_the_next_batch(query: Query) -> None:
+    told: list[str] = []
+
+    def wait(report: tg.BatchReport) -> None:
+        with pytest.raises(ExecutionError) as refused:
+            run.await_termination()
+        told.append(str(refused.value))
+
+    run = query.start(once=False, on_batch=wait)
+    run.query.processAllAvailable()
+    run.stop()
+    assert len(told) == 4
+    assert all("cannot wait for the end of the query" in each for each in told)
+
+
+def test_a_drain_comes_after_the_step_that_is_being_finished(query: Query) -> None:
+    run = query.start()
+    run.await_termination()
+    run.drain()
+    assert query.results() == {1: 1, 2: 10, 3: 100, 4: 1000}
+
+
+def test_a_refused_start_does_not_finish_the_step_of_the_running_query(
+    query: Query, points: Points
+) -> None:
+    reached, go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        reached.set()
+        assert go_on.wait(LONG)
+
+    points.at["after_intent", 1] = hold
+    run = query.start(once=False)
+    assert reached.wait(LONG)
+    with pytest.raises(ExecutionError, match="did not start"):
+        query.start()
+    go_on.set()
+    run.query.processAllAvailable()
+    run.stop()
+    assert query.results() == {1: 1, 2: 10, 3: 100}
+    assert len(list((query.checkpoint / "tidegate" / "writers").glob("*.json"))) == 1
+
+
+def test_another_query_does_not_finish_what_this_one_has_taken_in(
+    query: Query, points: Points
+) -> None:
+    points.at["after_intent", 1] = fail
+    with pytest.raises(ExecutionError):
+        query.start().await_termination()
+    with pytest.raises(StateError, match="another query"):
+        query.start(SQL.replace("'ss', 10", "'ss', 20"))
+    assert query.results() == {}
+
+
+class Own:
+    """A sink of a user's, which may be called only by the thread that brings the batches."""
+
+    def __init__(self) -> None:
+        self.threads: set[str] = set()
+
+    def write(self, frame: DataFrame, epoch: int) -> None:
+        frame.collect()
+        self.threads.add(threading.current_thread().name)
+
+
+def test_a_sink_of_a_user_is_called_by_the_thread_that_brings_the_batches(query: Query) -> None:
+    sink = Own()
+    query.start(sink=sink).await_termination()
+    assert "tidegate-finish" not in sink.threads
+    assert query.taken() == []
+
+
+def test_late_rows_with_a_sink_are_written_within_their_batch(query: Query) -> None:
+    (query.folder / "in" / "2.json").write_text(
+        '{"ts": "2026-01-01 00:00:05", "v": 7}\n{"ts": "2026-01-01 00:02:00", "v": 100}', "utf-8"
+    )
+    os.utime(query.folder / "in" / "2.json", (time.time() - 598,) * 2)
+    late = FileSink(format="json", path=str(query.folder / "late"))
+    query.start(late=late).await_termination()
+    assert query.results() == {1: 1, 2: 10, 3: 100}
+    assert query.taken() == [0, 1]
+    assert list((query.folder / "late").glob("emit_epoch=2/*.json"))
+
+
+def test_without_a_backlog_every_batch_ends_with_its_results(
+    query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Batches, "_is_followed", lambda self: False)
+    query.start().await_termination()
+    assert query.results() == {1: 1, 2: 10, 3: 100}
+    assert query.taken() == []
