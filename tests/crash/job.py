@@ -1,5 +1,7 @@
 """The query that the crash test kills: ``python -m tests.crash.job FOLDER EPOCH POINT..``.
 
+With ``--ahead`` late rows have no sink, so that steps are finished beside the next batch.
+
 One process for all points, since starting Spark is most of what it costs: the query of
 ``FOLDER/POINT`` comes as far as its point and waits there, then that of the next point starts. At
 the last one the process is killed, and with it every query just where it is.
@@ -9,6 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING
@@ -28,7 +31,7 @@ SQL = """
 """
 
 
-def run(spark: SparkSession, folder: Path) -> tg.Run:
+def run(spark: SparkSession, folder: Path, *, ahead: bool = False) -> tg.Run:
     """Read what is in ``folder/in`` into ``folder/out`` and ``folder/late``, and end."""
     clicks = (
         spark.readStream.schema("ts TIMESTAMP, user STRING, pages BIGINT")
@@ -40,7 +43,7 @@ def run(spark: SparkSession, folder: Path) -> tg.Run:
     with patch.object(merging, "MERGE_FACTOR", 2):
         run = query.start(
             sink=FileSink(format="json", path=str(folder / "out")),
-            late=FileSink(format="json", path=str(folder / "late")),
+            late=None if ahead else FileSink(format="json", path=str(folder / "late")),
             checkpoint=str(folder / "checkpoint"),
             once=True,
         )
@@ -66,7 +69,9 @@ class Killer:
         Event().wait()
 
 
-def run_to_the_kill(spark: SparkSession, folder: Path, epoch: str, points: list[str]) -> None:
+def run_to_the_kill(
+    spark: SparkSession, folder: Path, epoch: str, points: list[str], *, ahead: bool
+) -> None:
     """Bring a query to each of the points, then die."""
     killer = Killer()
     faults.os = killer  # type: ignore[assignment, attr-defined]
@@ -74,11 +79,14 @@ def run_to_the_kill(spark: SparkSession, folder: Path, epoch: str, points: list[
         os.environ["TIDEGATE_FAULT"] = f"{point}:{epoch}"
         killer.hold = point != points[-1]
         killer.reached.clear()
-        Thread(target=run, args=(spark, folder / point), daemon=True).start()
+        at_its_place = partial(run, spark, folder / point, ahead=ahead)
+        Thread(target=at_its_place, daemon=True).start()
         if not killer.reached.wait(timeout=120):
             print(f"{point} was not reached", file=sys.stderr, flush=True)
             os._exit(1)  # threads of Spark's that are held would keep the process
 
 
 if __name__ == "__main__":
-    run_to_the_kill(tg.local_session(cores=1), Path(sys.argv[1]), sys.argv[2], sys.argv[3:])
+    ahead, points = "--ahead" in sys.argv, [each for each in sys.argv[3:] if each != "--ahead"]
+    session = tg.local_session(cores=1)
+    run_to_the_kill(session, Path(sys.argv[1]), sys.argv[2], points, ahead=ahead)

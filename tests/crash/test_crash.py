@@ -16,6 +16,7 @@ import pytest
 
 from short_lived import SHORT_LIVED
 from side_by_side import selected
+from tidegate.engine.faults import FAULT_POINTS
 from tidegate.errors import StateError
 
 from . import job
@@ -66,13 +67,22 @@ def undisturbed(finished: Path) -> Answers:
 @pytest.fixture(scope="module")
 def killed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder that has, for each selected point, the folder of a query killed there."""
-    folder = tmp_path_factory.mktemp("killed")
-    points = selected(request, "point")
+    return killed_at(tmp_path_factory.mktemp("killed"), selected(request, "point"))
+
+
+@pytest.fixture(scope="module")
+def killed_ahead(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Likewise, of queries whose steps are finished beside the next batch."""
+    points = selected(request, "later_point")
+    return killed_at(tmp_path_factory.mktemp("killed"), points, "--ahead")
+
+
+def killed_at(folder: Path, points: list[str], *more: str) -> Path:
     for point in points:
         (folder / point).mkdir()
         write_input(folder / point)
     ended = subprocess.run(
-        [sys.executable, "-m", "tests.crash.job", str(folder), str(KILLED), *points],
+        [sys.executable, "-m", "tests.crash.job", str(folder), str(KILLED), *points, *more],
         cwd=ROOT,
         env=SHORT_LIVED,
         capture_output=True,
@@ -99,6 +109,17 @@ def test_a_killed_query_gives_the_results_of_an_undisturbed_one(
     assert written(folder) == WRITTEN[point], "it was killed where it was to be"
     job.run(spark, folder)
     assert answers(folder) == undisturbed
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("later_point", FAULT_POINTS)
+def test_a_query_that_is_killed_while_it_catches_up_gives_the_same_results(
+    later_point: str, undisturbed: Answers, spark: SparkSession, killed_ahead: Path
+) -> None:
+    folder, expected = killed_ahead / later_point, results_of(undisturbed)
+    assert results_of(answers(folder)) != expected, "it was killed before it was through"
+    job.run(spark, folder, ahead=True)
+    assert results_of(answers(folder)) == expected
 
 
 @pytest.mark.parametrize(
@@ -154,6 +175,11 @@ def answers(folder: Path) -> Answers:
             rows = (json.dumps({**line, "processing_time": None}) for line in lines)
             found.setdefault(name, Counter()).update(rows)
     return found
+
+
+def results_of(found: Answers) -> Answers:
+    """Return the answers without side output."""
+    return {name: lines for name, lines in found.items() if name.startswith("out/")}
 
 
 def written(folder: Path) -> list[str]:

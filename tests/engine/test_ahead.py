@@ -166,7 +166,14 @@ def test_the_results_of_the_last_batch_are_there_when_spark_has_processed_all(
         run.stop()
 
 
-@pytest.mark.parametrize("point", ["after_taken", "after_results", "after_manifest"])
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param("after_taken", marks=pytest.mark.whole),
+        "after_results",
+        pytest.param("after_manifest", marks=pytest.mark.whole),
+    ],
+)
 def test_what_was_taken_in_is_finished_before_the_next_start(
     point: str, query: Query, points: Points
 ) -> None:

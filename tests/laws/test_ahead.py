@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-FILES, ROWS = 7, 40
+FILES, ROWS = 6, 40
 AGGREGATES = "k, count(*) AS n, sum(v) AS v, first(v) AS f"
 SETTINGS = {"event_time_field": "ts", "watermark_lag": "2s"}
 
@@ -71,7 +71,14 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", LAWS)
+# The others run with ``make test-all``.
+QUICK = ("session", "state")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(each, marks=() if each in QUICK else pytest.mark.whole) for each in LAWS],
+)
 def test_what_is_finished_later_is_the_same(
     name: str, spark: SparkSession, rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

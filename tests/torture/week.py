@@ -134,12 +134,11 @@ class BadWeek:
 
     def _killed(self, leg: Leg) -> None:
         point = self.chance.choice(faults.FAULT_POINTS)
-        with self._kill_at(point):
+        with self._kill_at(point), suppress(TidegateError, Killed):
             run = self._start(leg, once=True)
             with suppress(TidegateError, Killed):
                 run.await_termination()
-            with suppress(TidegateError, Killed):
-                run.stop()
+            run.stop()
 
     def _sink_fails(self, leg: Leg) -> None:
         run = self._start(

@@ -14,6 +14,9 @@
 Writes happen in this order. State files have names that are used only once, and are not part of the
 state until the manifest names them; writes to sinks replace what an earlier attempt at the same
 epoch left. So after a crash between any two writes it is enough to run the batch again.
+
+The first half is ``intake.py``. ``finish`` is the second, which may run beside the next batch: see
+``finishing.py``.
 """
 
 from __future__ import annotations
