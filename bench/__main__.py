@@ -64,7 +64,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the named benchmarks, or all; return 1 if one failed or results differ."""
     options = _parse(arguments)
     scratch = Path(tempfile.mkdtemp(prefix="tidegate-bench-"))
-    harness = Harness(rounds=options.rounds, rows=options.rows, scratch=scratch, only=options.only)
+    harness = Harness(
+        rounds=options.rounds,
+        warm_ups=options.warm_ups,
+        rows=options.rows,
+        scratch=scratch,
+        only=options.only,
+    )
     figures: list[Figure] = []
     sound = True
     print(_surroundings(), flush=True)
@@ -103,6 +109,12 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "names", nargs="*", metavar="NAME", help=f"{', '.join(BENCHES)}; all when omitted"
     )
     parser.add_argument("--rounds", type=_positive, default=3, help="rounds of each (default 3)")
+    parser.add_argument(
+        "--warm-ups",
+        type=_positive,
+        default=1,
+        help="rounds before them that are not measured (default 1)",
+    )
     parser.add_argument(
         "--rows",
         type=_positive,

@@ -104,8 +104,10 @@ def tidegate(spark: SparkSession, question: Question, paths: Paths) -> list[Prog
     return batches_with_rows(run.query)
 
 
-def start_tidegate(spark: SparkSession, question: Question, paths: Paths) -> Run:
-    """Start one query of Tidegate over all files, after which it ends."""
+def start_tidegate(
+    spark: SparkSession, question: Question, paths: Paths, *, once: bool = True
+) -> Run:
+    """Start one query of Tidegate over all files, after which it ends; or also those to come."""
     import tidegate as tg
     from tidegate.connectors.sinks import FileSink
 
@@ -119,7 +121,7 @@ def start_tidegate(spark: SparkSession, question: Question, paths: Paths) -> Run
         streams={"events": read_stream(spark, paths.source)},
     )
     sink = FileSink(format="parquet", path=str(paths.results), options={})
-    return query.start(sink=sink, checkpoint=str(paths.checkpoint), once=True)
+    return query.start(sink=sink, checkpoint=str(paths.checkpoint), once=once)
 
 
 def spark_streaming(spark: SparkSession, question: Question, paths: Paths) -> list[Progress]:

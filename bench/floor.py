@@ -20,7 +20,7 @@ WINDOW_SECONDS = 10
 
 
 def floor(harness: Harness) -> Report:
-    """Compare the median duration of a batch (``triggerExecution``), ours over Spark's own."""
+    """Compare the median time from one batch to the next, ours over Spark's own."""
     batches = LEFT_OUT + 40
     question = replace(
         per_window_and_key(

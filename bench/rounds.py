@@ -10,11 +10,12 @@ import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from bench.activity import Activity, TaskWatch
-from bench.contenders import CONTENDERS, Paths, Question
+from bench.activity import Activity, TaskWatch, ms_of
+from bench.contenders import CONTENDERS, Paths, Progress, Question
 from bench.session import start_session
 from bench.workload import generate, greatest_event_time_us
 
@@ -28,6 +29,7 @@ class Harness:
 
     rounds: int
     scratch: Path
+    warm_ups: int = 1
     rows: int | None = None
     only: Sequence[str] = ()
     _spark: SparkSession | None = field(default=None, init=False)
@@ -81,7 +83,8 @@ class Digest:
 class Measurement:
     """One run of one entry.
 
-    Wall time from start to end, what the cores did meanwhile, durations of batches, the digest.
+    Wall time from start to end, what the cores did meanwhile, the time from batch to batch, the
+    digest.
     """
 
     seconds: float
@@ -122,12 +125,13 @@ def measure(harness: Harness, competing: Sequence[Entry]) -> dict[str, Measureme
     """Run the entries in turn, in rounds, and return measurements by label.
 
     Every other round runs them backwards (A B C, C B A, ..), so that no entry always comes after
-    the same one. A warm-up round comes first: it takes up to twice as long as a third, while the
-    JVM compiles.
+    the same one. Warm-up rounds come first: a first round takes up to twice as long as a third,
+    while the JVM compiles.
     """
-    for entry in competing:
-        if entry.warms_up:
-            _run(harness, entry)
+    for _ in range(harness.warm_ups):
+        for entry in competing:
+            if entry.warms_up:
+                _run(harness, entry)
     runs: dict[str, list[Measurement]] = {entry.label: [] for entry in competing}
     for round_number in range(1, harness.rounds + 1):
         for entry in in_turn(competing, round_number):
@@ -188,11 +192,18 @@ def _run(harness: Harness, entry: Entry) -> Measurement:
         return Measurement(
             seconds=seconds,
             activity=watch.activity(),
-            batches_ms=[float(batch["durationMs"]["triggerExecution"]) for batch in batches],
+            batches_ms=_intervals_ms(batches),
             digest=_digest(spark, question, paths),
         )
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _intervals_ms(batches: Sequence[Progress]) -> list[float]:
+    """From the start of each batch to that of the next; of the last one how long it took."""
+    starts_ms = [ms_of(batch["timestamp"].replace("Z", "GMT")) for batch in batches]
+    found = [later - earlier for earlier, later in pairwise(starts_ms)]
+    return [*found, *(float(each["durationMs"]["triggerExecution"]) for each in batches[-1:])]
 
 
 def _settle(spark: SparkSession) -> None:

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from bench.activity import Activity, TaskWatch, activity_of, ms_of
-from bench.contenders import CONTENDERS, Paths, Progress, batches_with_rows, start_tidegate
+from bench.contenders import (
+    CONTENDERS,
+    Paths,
+    Progress,
+    Question,
+    batches_with_rows,
+    start_tidegate,
+)
 from bench.report import Report, Table
 from bench.rounds import Harness, progress
 from bench.throughput import tumbling
@@ -22,6 +30,7 @@ from bench.workload import generate
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tidegate.engine.stream import Run
     from tidegate.metrics.report import BatchReport
 
 # The first batches compile code and close no windows.
@@ -102,8 +111,7 @@ def _round(harness: Harness, number: int) -> _Round:
 
     try:
         with TaskWatch(spark) as watch:
-            run = start_tidegate(spark, question, paths("ours"))
-            run.await_termination()
+            run = _fed(spark, question, paths("ours"))
         ours = _timelines(spark, batches_with_rows(run.query), watch)
         with TaskWatch(spark) as watch:
             batches = CONTENDERS["spark"](spark, question, paths("theirs"))
@@ -112,6 +120,18 @@ def _round(harness: Harness, number: int) -> _Round:
         shutil.rmtree(folder, ignore_errors=True)
     progress(f"timeline: round {number} of {harness.rounds}")
     return _Round(ours=ours, reports=run.reports[LEFT_OUT:], theirs=theirs)
+
+
+def _fed(spark: SparkSession, question: Question, paths: Paths) -> Run:
+    """Hand one file after the other to a query of Tidegate, so that it never has a backlog."""
+    folder = paths.results.parent / "fed"
+    folder.mkdir(parents=True)
+    run = start_tidegate(spark, question, replace(paths, source=folder), once=False)
+    for path in sorted(paths.source.glob("*.parquet")):
+        os.link(path, folder / path.name)
+        run.query.processAllAvailable()
+    run.stop()
+    return run
 
 
 def _timelines(
