@@ -169,6 +169,17 @@ def test_a_restart_goes_on_and_a_topic_may_get_more_partitions(topics, tmp_path)
     assert sums(topics, "grow") == {("ann", "10:00"): 3, ("ann", "10:01"): 20, ("bob", "10:01"): 8}
 
 
+def test_a_backlog_is_worked_off_with_steps_that_are_finished_beside_the_next_batch(
+    topics, tmp_path
+):
+    pipeline = from_topic(topics, "backlog", source=f"{JSON}\nmax_offsets_per_trigger = 2")
+    topics.write("backlog", [click("ann", 1 << minute, minute) for minute in range(7)])
+    assert run(tmp_path, pipeline).code == 0
+    assert sums(topics, "backlog") == {("ann", f"10:0{minute}"): 1 << minute for minute in range(6)}
+    intents = sorted(tmp_path.rglob("intents/*.json"), key=lambda path: path.stem)
+    assert ['"taken"' in path.read_text("utf-8") for path in intents] == [True, True, True, False]
+
+
 def test_the_key_is_an_expression_over_the_result_and_a_wrong_one_is_refused_first(
     topics, tmp_path
 ):

@@ -20,7 +20,8 @@ class Sink(Protocol):
 
     A sink whose attribute ``reads_once`` is True avoids this copy. Its frame has not been computed
     yet and belongs to the session of the step; ``write`` must run exactly one Spark action that
-    reads all of it, which computes and counts the results.
+    reads all of it, which computes and counts the results. While a query catches up, it is called
+    by another thread than the one that brings the batches, one epoch after the other.
 
     A sink whose attribute ``needs_identity`` is True gets results with two more columns, which tell
     them apart: ``RESULT_ID`` and, if the statement has keys, ``RESULT_KEYS`` (``plan/columns.py``).
