@@ -539,7 +539,7 @@ MUTANTS = (
     Mutant(
         name="Spark does not learn how many rows job 1 has read by its plan",
         file="engine/batches.py",
-        old="            found.count(report.rows_in)",
+        old="            found.count(count)",
         new="            pass",
         tests=("tests/engine/test_batch_plan.py",),
     ),
