@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 import pytest
 
@@ -81,3 +82,13 @@ def test_large_values_are_observed_whole(spark: SparkSession) -> None:
         "empty": b"",
         "none": None,
     }
+
+
+def test_the_schema_of_an_observed_frame_is_not_asked_for_again(spark: SparkSession) -> None:
+    frame = spark.range(3).selectExpr("id", "id + 1 AS next")
+    columns = frame.columns
+    watched, numbers = observed(frame, {"rows": "count(1)"})
+    with patch.object(type(watched._jdf), "__getattr__", side_effect=AssertionError):
+        assert watched.columns == columns
+    assert [tuple(row) for row in watched.collect()] == [(0, 1), (1, 2), (2, 3)]
+    assert numbers() == {"rows": 3}

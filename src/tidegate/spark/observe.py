@@ -71,7 +71,12 @@ def _observed(
         values: dict[str, Any] = _PICKLED.loads(calls.row(row.getStruct(0))).asDict()
         return values | (_joined(row.getStruct(1), tuple(large)) if large else {})
 
-    return DataFrame(watched, spark), seen
+    after = DataFrame(watched, spark)
+    if "schema" in vars(frame):
+        # An observation changes no column, and PySpark asks for the schema only once: of a wide
+        # frame it takes a round trip of 40 ms.
+        vars(after)["schema"] = frame.schema
+    return after, seen
 
 
 def _struct(expressions: Mapping[str, str]) -> str:
