@@ -17,13 +17,19 @@ from tidegate.connectors.sinks import FileSink
 from tidegate.engine import faults
 from tidegate.engine.batches import Batches
 from tidegate.errors import ExecutionError, StateError
+from tidegate.state import store
 from tidegate.state.files import LocalFiles
-from tidegate.state.intents import find_intent
+from tidegate.state.intents import find_intent, put_intent
+from tidegate.state.manifest_log import ManifestLog
+from tidegate.state.writers import claim
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
+
+    from tidegate.state.files import Files
+    from tidegate.state.intents import Intent
 
 SQL = "SELECT sum(v) AS v, window_start() AS s FROM r GROUP BY tumblingwindow('ss', 10)"
 LONG = 60
@@ -342,3 +348,31 @@ def test_without_a_backlog_every_batch_ends_with_its_results(
     query.start().await_termination()
     assert query.results() == {1: 1, 2: 10, 3: 100}
     assert query.taken() == []
+
+
+def test_spark_does_not_take_the_batch_of_a_displaced_process_for_done(
+    query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other process has looked for intents before this one is written, and runs the batch."""
+
+    def displaced_before(files: Files, intent: Intent, term: int) -> None:
+        if intent.epoch == 1:
+            claim(files, ManifestLog(files).newest())
+        put_intent(files, intent, term)
+
+    monkeypatch.setattr(store, "put_intent", displaced_before)
+    with pytest.raises(StateError, match="another query writes to checkpoint"):
+        query.start().await_termination()
+    assert (query.checkpoint / "offsets" / "1").exists()
+    assert not (query.checkpoint / "commits" / "1").exists()
+
+
+def test_the_error_of_what_was_taken_in_before_has_an_end(query: Query, points: Points) -> None:
+    """Whoever looks for what caused it follows its causes."""
+    points.at["after_intent", 0] = points.at["after_merge", 0] = fail
+    with pytest.raises(ExecutionError):
+        query.start().await_termination()
+    assert query.taken() == [0]
+    with pytest.raises(StateError, match="another query") as refused:
+        query.start(SQL.replace("'ss', 10", "'ss', 20"))
+    assert refused.value.__cause__ is not refused.value

@@ -163,7 +163,7 @@ class Batches:
             with self.gate.occupied():
                 self.steppers.finish_taken()
         except Exception as error:
-            raise in_a_batch(error) from error
+            raise in_a_batch(error)  # noqa: B904 - it names its cause, and may be the error itself
 
     def settle(self) -> None:
         """Wait for the step that is finished beside the next one; ``failure`` is what it raised."""

@@ -193,10 +193,16 @@ def taken_before(before: Manifest, intent: Intent, job: Job) -> Taken:
 
 
 def announced(taken: Taken, io: StateIO) -> Taken:
-    """Write down what was taken in: from now on the batch need not be run again."""
+    """Write down what was taken in: from now on the batch need not be run again.
+
+    Raises:
+        StateError: another process has claimed the checkpoint. It may have looked for intents before
+            this one was there, so Spark must not take the batch for done.
+    """
     intent = replace(taken.intent, taken=taken.state)
     io.store.check_claim()
     io.store.put_intent(intent)
+    io.store.check_turn(intent.epoch)
     fault_point("after_taken", intent.epoch)
     return replace(taken, intent=intent, is_announced=True)
 
