@@ -52,6 +52,13 @@ class Unused:
         """Return how many records of a kind there are."""
         return self._rows_of(kind) + (self.failed if kind.has_results else 0)
 
+    def gone(self, kind: SideOutputKind) -> int:
+        """Return how many of them are of rows that an earlier process took in and no one has now.
+
+        That process had no sink for them, or its limit did not allow any.
+        """
+        return 0 if self.ingested.judged is not None else self._rows_of(kind)
+
     def allowance(self, route: Route) -> int | None:
         """Return how many records of a kind the batch may write; None: all."""
         return route.allowance(self.clock_before_us, self.judged.start.clock_us)
@@ -157,6 +164,7 @@ def write_side_output(unused: Unused, job: Job) -> Written:
     """
     written: list[WatchedRecords] = []
     _tell_of_counted(unused, job)
+    _tell_of_gone(unused, job)
     dropped = _over_limit(unused, job)
     for share in _shares(unused, job):
         put_back: list[Callable[[], int]] = []
@@ -192,7 +200,7 @@ def _shares(unused: Unused, job: Job) -> list[_Share]:
     """What each sink gets that gets something."""
     found: list[_Share] = []
     for kind, outlet, route in _routed(unused, job):
-        count, allowance = unused.count(kind), unused.allowance(route)
+        count, allowance = unused.count(kind) - unused.gone(kind), unused.allowance(route)
         most = count if allowance is None else min(count, allowance)
         if not most:
             continue
@@ -266,6 +274,19 @@ def _over_limit(unused: Unused, job: Job) -> Counter[str]:
                 unused.judged.start.epoch,
             )
     return dropped
+
+
+def _tell_of_gone(unused: Unused, job: Job) -> None:
+    """Tell of records that a sink does not get, because their rows were taken in before."""
+    for kind, _, _ in _routed(unused, job):
+        if unused.gone(kind):
+            _LOG.warning(
+                "%d %s rows of epoch %d are only counted: they had been taken in when the query "
+                "ended, without this sink for them",
+                unused.gone(kind),
+                kind.name,
+                unused.judged.start.epoch,
+            )
 
 
 def _tell_of_counted(unused: Unused, job: Job) -> None:
