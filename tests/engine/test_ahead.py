@@ -17,6 +17,7 @@ from tidegate.connectors.sinks import FileSink
 from tidegate.engine import faults
 from tidegate.engine.batches import Batches
 from tidegate.errors import ExecutionError, StateError
+from tidegate.metrics.report import Dropped
 from tidegate.state import store
 from tidegate.state.files import LocalFiles
 from tidegate.state.intents import find_intent, put_intent
@@ -65,10 +66,14 @@ class Query:
             sql, settings={"event_time_field": "ts", "watermark_lag": "0s"}, streams={"r": rows}
         )
         return query.start(
-            sink=sink or FileSink(format="json", path=str(self.folder / "out")),
+            sink=sink or self.sink,
             checkpoint=str(self.checkpoint),
             **({"once": True} | options),
         )
+
+    @property
+    def sink(self) -> FileSink:
+        return FileSink(format="json", path=str(self.folder / "out"))
 
     @property
     def checkpoint(self) -> Path:
@@ -376,3 +381,51 @@ def test_the_error_of_what_was_taken_in_before_has_an_end(query: Query, points: 
     with pytest.raises(StateError, match="another query") as refused:
         query.start(SQL.replace("'ss', 10", "'ss', 20"))
     assert refused.value.__cause__ is not refused.value
+
+
+def test_one_sink_of_a_user_among_several_is_called_by_the_thread_that_brings_the_batches(
+    query: Query,
+) -> None:
+    own = Own()
+    query.start(sink=[query.sink, own]).await_termination()
+    assert "tidegate-finish" not in own.threads
+    assert query.results() == {1: 1, 2: 10, 3: 100}
+
+
+def test_a_sink_may_stop_the_query_beside_the_next_batch(query: Query) -> None:
+    started, runs = threading.Event(), []
+
+    class Stopping(FileSink):
+        def write(self, frame: DataFrame, epoch: int) -> None:
+            super().write(frame, epoch)
+            if epoch == 1:
+                assert started.wait(LONG)
+                runs[0].stop()
+
+    sink = Stopping(format="json", path=str(query.folder / "out"))
+    runs.append(query.start(sink=sink, once=False))
+    started.set()
+    assert runs[0].await_termination(LONG)
+    assert runs[0].status["batch_id"] == 1
+    assert runs[0].status["failure"] is None
+    runs[0].drain()
+    assert query.results() == {1: 1, 2: 10, 3: 100}
+
+
+def test_a_new_sink_does_not_get_late_rows_that_were_taken_in_without_it(
+    query: Query, points: Points, caplog: pytest.LogCaptureFixture
+) -> None:
+    (query.folder / "in" / "2.json").write_text(
+        '{"ts": "2026-01-01 00:00:05", "v": 7}\n{"ts": "2026-01-01 00:02:00", "v": 100}', "utf-8"
+    )
+    os.utime(query.folder / "in" / "2.json", (time.time() - 598,) * 2)
+    points.at["after_intent", 2] = fail
+    with pytest.raises(ExecutionError):
+        query.start().await_termination()
+    points.at.clear()
+    run = query.start(late=FileSink(format="json", path=str(query.folder / "late")))
+    run.await_termination()
+    assert query.results() == {1: 1, 2: 10, 3: 100}
+    assert run.status["late"] == 1
+    assert run.status["side_dropped"] == dict.fromkeys(Dropped.__slots__, 0)
+    assert "1 late rows of epoch 2 are only counted" in caplog.text

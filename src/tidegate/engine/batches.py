@@ -90,7 +90,7 @@ class Batches:
         self._conf: Any = spark._jsparkSession.sessionState().conf()
         # These steppers only check, before anything starts, that the checkpoint is of this query.
         # From the first batch on, steps run in the session that Spark makes for the batches.
-        self.steppers = group.steppers(private_session(spark), self.report)
+        self.steppers = group.steppers(private_session(spark), self.report, self.gate.beside)
         self._progress = SparkProgress(spark, launch.checkpoint)
         self._query_id = ""
         self._plans = BatchPlans(spark, "")
@@ -142,12 +142,7 @@ class Batches:
     def report(self, report: BatchReport, shards: StepShards | None) -> None:
         """Tell those who watch of a step."""
         self.reports.append(report)
-        if self.gate.holds_me:
-            self.watch.report(report, shards)
-            return
-        with self.gate.beside():
-            self.watch.report(report, shards)
-        self.gate.check()
+        self.watch.report(report, shards)
 
     def finish_taken(self) -> None:
         """Finish the step of a batch that an earlier process has taken in, before a start.
@@ -177,7 +172,9 @@ class Batches:
     def _run(self, rows: DataFrame, batch_id: int) -> None:
         try:
             if not self._has_session:
-                self.steppers = self._group.steppers(rows.sparkSession, self.report)
+                self.steppers = self._group.steppers(
+                    rows.sparkSession, self.report, self.gate.beside
+                )
                 self._progress = SparkProgress(rows.sparkSession, self._launch.checkpoint)
                 self._query_id = self._progress.query_id()
                 self._plans = BatchPlans(rows.sparkSession, self._query_id)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tidegate.engine.stepper import OnStep, Stepper
+from tidegate.engine.stepper import FinishedIn, OnStep, Stepper
 from tidegate.errors import naming
 
 if TYPE_CHECKING:
@@ -66,17 +66,18 @@ class Group:
         """Whether the passing of time alone can do something in one of them."""
         return self.job.needs_ticks or any(each.job.needs_ticks for each in self.others)
 
-    def steppers(self, spark: SparkSession, report: OnStep) -> Steppers:
+    def steppers(self, spark: SparkSession, report: OnStep, beside: FinishedIn) -> Steppers:
         """Return their steppers.
 
         Args:
             spark: the session of the batches.
             report: called with the report of each step of the first.
+            beside: entered by the thread that finishes a step of the first beside the next one.
 
         Raises:
             StateError: a checkpoint holds the state of another query, or cannot be read.
         """
-        first = Stepper(self.job, self.checkpoint, spark, report)
+        first = Stepper(self.job, self.checkpoint, spark, report, beside)
         others = (Stepper(b.job, b.checkpoint, spark, b.watch.report) for b in self.others)
         return Steppers(group=self, first=first, others=tuple(others))
 

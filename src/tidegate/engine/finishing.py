@@ -17,6 +17,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from tidegate.engine.handover import SeveralSinks
 from tidegate.engine.session import set_up
 from tidegate.engine.side_output.routing import goes_out
 from tidegate.engine.tasks import Tasks
@@ -60,6 +61,8 @@ def can_wait(taken: Taken, job: Job) -> bool:
 
 
 def _is_plain(outlet: Outlet) -> bool:
+    if isinstance(outlet, SeveralSinks):
+        return all(map(_is_plain, outlet.sinks))
     return isinstance(outlet, PlainOutlet) and outlet.reads_once is True
 
 

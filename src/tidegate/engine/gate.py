@@ -46,7 +46,7 @@ class Gate:
         self._changed = threading.Condition()
         self._closed = False
         self._inside: int | None = None
-        # The thread that finishes a step beside the next batch, while it calls the user.
+        # The thread that finishes a step beside the next batch.
         self._beside: int | None = None
         self._is_recalled = False
 
@@ -63,12 +63,19 @@ class Gate:
 
     @contextmanager
     def beside(self) -> Iterator[None]:
-        """Let the current thread count as inside: it finishes a step beside the batch inside."""
+        """Let the current thread count as inside: it finishes a step beside the batch inside.
+
+        Raises:
+            TurnedAway: meanwhile it has closed the gate, so the batch inside may not go on.
+        """
         self._beside = threading.get_ident()
         try:
             yield
         finally:
             self._beside = None
+        if self._is_recalled:
+            self.turned_away = True
+            raise TurnedAway
 
     def close_inside(self) -> None:
         """Admit no further batch, on behalf of a thread that is inside.
@@ -77,16 +84,6 @@ class Gate:
         """
         self._is_recalled = self._beside == getattr(_WORKS, "employer", threading.get_ident())
         self.close()
-
-    def check(self) -> None:
-        """Check that the batch inside may go on, once the step before it is finished.
-
-        Raises:
-            TurnedAway: finishing that step has closed the gate.
-        """
-        if self._is_recalled:
-            self.turned_away = True
-            raise TurnedAway
 
     @contextmanager
     def entered(self) -> Iterator[None]:

@@ -196,8 +196,8 @@ def announced(taken: Taken, io: StateIO) -> Taken:
     """Write down what was taken in: from now on the batch need not be run again.
 
     Raises:
-        StateError: another process has claimed the checkpoint. It may have looked for intents before
-            this one was there, so Spark must not take the batch for done.
+        StateError: another process has claimed the checkpoint. It may have looked for intents
+            before this one was there, so Spark must not take the batch for done.
     """
     intent = replace(taken.intent, taken=taken.state)
     io.store.check_claim()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("tidegate")
 
 OnStep: TypeAlias = "Callable[[BatchReport, StepShards | None], object]"
+FinishedIn: TypeAlias = "Callable[[], AbstractContextManager[None]]"
 
 
 class Stepper:
@@ -53,6 +55,7 @@ class Stepper:
         on_step: called with the report of each step once it is committed, and with the shards after
             it. One call of ``run`` may run several steps: a drain that was begun before is finished
             first.
+        beside: entered by the thread that finishes a step beside the next one.
 
     Raises:
         StateError: the checkpoint holds the state of another query, or cannot be read.
@@ -64,6 +67,7 @@ class Stepper:
         checkpoint: str,
         spark: SparkSession,
         on_step: OnStep = lambda report, shards: None,
+        beside: FinishedIn = nullcontext,
     ) -> None:
         set_up(spark)
         self._links = tuple(
@@ -78,6 +82,7 @@ class Stepper:
             job = replace(job, outlets=replace(job.outlets, takers=self._links))
         self._job = job
         self._on_step = on_step
+        self._beside = beside
         self._checkpoint = Checkpoint(job, checkpoint, spark)
         self._io = self._checkpoint.io
         self._merges = Merges()
@@ -149,7 +154,7 @@ class Stepper:
                 self._finishing_io = io_beside(self._io)
             self._finishing_io.tasks.most = self._io.tasks.most
             pool = f"{self._checkpoint.folder} (results)"
-            self._finishing = Finishing(taken, self._finish, self._finishing_io, pool)
+            self._finishing = Finishing(taken, self._finish_beside, self._finishing_io, pool)
             return taken.counts.rows_in
 
     def settle(self) -> None:
@@ -345,6 +350,10 @@ class Stepper:
         with self._checkpoint.guarded():
             taken = take_in(self.state, lambda: self.state, batch, self._job, self._io)
         return self._finish(taken, self._io)
+
+    def _finish_beside(self, taken: Taken, io: StateIO) -> None:
+        with self._beside():
+            self._finish(taken, io)
 
     def _finish(self, taken: Taken, io: StateIO) -> BatchReport:
         """Finish a step; it becomes the newest state."""
