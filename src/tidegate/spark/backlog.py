@@ -67,9 +67,14 @@ def _files(execution: Any, source: Any) -> Callable[[], bool]:  # noqa: ANN401 -
         left = unread.get(source)
         if left is not None:
             return bool(left.nonEmpty())
-        # With availableNow: all files of the run. Those seen may be more, of earlier runs.
+        # With availableNow: all files there were at the start of the run, in the order in which
+        # they are read. How many have been seen says nothing: those of earlier runs are among them,
+        # and Spark forgets old ones (maxFileAge).
         files = listed.get(source)
-        return files is not None and files.size() > source.seenFiles().size()
+        if files is None or files.isEmpty():
+            return False
+        last = files.last()
+        return bool(source.seenFiles().isNewFile(last.path(), last.timestamp()))
 
     return look
 
