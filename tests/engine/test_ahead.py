@@ -429,3 +429,59 @@ def test_a_new_sink_does_not_get_late_rows_that_were_taken_in_without_it(
     assert run.status["late"] == 1
     assert run.status["side_dropped"] == dict.fromkeys(Dropped.__slots__, 0)
     assert "1 late rows of epoch 2 are only counted" in caplog.text
+
+
+def test_the_last_batch_ends_with_its_results_though_spark_has_forgotten_old_files(
+    query: Query,
+) -> None:
+    for number in range(3):
+        path = query.folder / "in" / f"{number}.json"
+        os.utime(path, (time.time() - (30 - number) * 86_400,) * 2)
+    query.start().query.awaitTermination()
+    assert query.results() == {1: 1, 2: 10, 3: 100}
+    assert query.taken() == [0, 1, 2]
+
+
+def test_a_failure_beside_is_told_before_the_next_batch_is_due(
+    query: Query, points: Points
+) -> None:
+    points.at["after_merge", 0] = fail
+    run = query.start(once=False, trigger="1h")
+    with pytest.raises(ExecutionError, match="Failed"):
+        run.await_termination(LONG)
+
+
+def test_the_status_tells_of_a_step_that_fails_after_sparks_query_has_ended(
+    query: Query, points: Points
+) -> None:
+    reached, go_on = threading.Event(), threading.Event()
+
+    def fail_later() -> None:
+        reached.set()
+        assert go_on.wait(LONG)
+        fail()
+
+    points.at["after_merge", 0] = fail_later
+    run = query.start(once=False, trigger="1h")
+    assert reached.wait(LONG)
+    run.query.stop()
+    assert run.status["active"]
+    go_on.set()
+    until(lambda: not run.status["active"])()
+    assert "Failed" in str(run.status["failure"])
+
+
+def test_a_damaged_file_of_what_was_taken_in_is_named(query: Query, points: Points) -> None:
+    (query.folder / "in" / "2.json").write_text(
+        '{"ts": "2026-01-01 00:01:30", "v": 7}\n{"ts": "2026-01-01 00:02:00", "v": 100}', "utf-8"
+    )
+    os.utime(query.folder / "in" / "2.json", (time.time() - 598,) * 2)
+    points.at["after_intent", 2] = fail
+    with pytest.raises(ExecutionError):
+        query.start().await_termination()
+    points.at.clear()
+    segments = query.checkpoint / "tidegate" / "segments"
+    [damaged] = segments.glob("2-*/*.parquet")
+    damaged.write_bytes(b"x" * damaged.stat().st_size)
+    with pytest.raises(StateError, match=f"is damaged: {damaged.name} of segment 2-"):
+        query.start()

@@ -135,7 +135,7 @@ class Batches:
                     self._run(rows, batch_id)
                 finally:
                     self.busy_since = None
-            self._pace.wait(self.gate, self._is_active)
+            self._pace.wait(self.gate, self._waits)
         finally:
             self._hold()
 
@@ -168,6 +168,21 @@ class Batches:
             pass  # The step is finished, and has asked the query to end.
         except BaseException as error:
             self.failure = self.failure or error
+
+    @property
+    def is_finishing(self) -> bool:
+        """Whether a step is being finished that Spark takes for done."""
+        return self.steppers.are_finishing
+
+    def collect(self) -> None:
+        """Note in ``failure`` that such a step has failed, if one has; never waits for it."""
+        if self.steppers.have_failed_beside:
+            self.settle()
+
+    def _waits(self) -> bool:
+        """Whether there is reason to wait until the next batch is due."""
+        # It raises what finishing a step has raised, which nobody hears of before.
+        return self._is_active() and not self.steppers.have_failed_beside
 
     def _run(self, rows: DataFrame, batch_id: int) -> None:
         try:

@@ -169,6 +169,16 @@ class Steppers:
         for each in self.all:
             each.finish_taken()
 
+    @property
+    def are_finishing(self) -> bool:
+        """Whether a step is being finished beside the next one."""
+        return any(each.is_finishing for each in self.all)
+
+    @property
+    def have_failed_beside(self) -> bool:
+        """Whether finishing a step beside the next one has failed."""
+        return any(each.has_failed_beside for each in self.all)
+
     def settle(self) -> None:
         """Wait for the step that is finished beside the next one; raise what it raised."""
         for each in self.all:

@@ -93,14 +93,18 @@ class Checkpoint:
         self._has_begun = True
 
     @contextmanager
-    def guarded(self) -> Iterator[None]:
-        """After a failure begin anew, and name the damaged file that is behind it, if one is."""
+    def guarded(self, state: Manifest | None = None) -> Iterator[None]:
+        """After a failure begin anew, and name the damaged file that is behind it, if one is.
+
+        Args:
+            state: the state that is read; None: the newest.
+        """
         try:
             yield
         except BaseException as error:
             self._has_begun = False
             if isinstance(error, Exception) and not isinstance(error, TidegateError):
-                damage = self.store.damage_behind(error, self.state)
+                damage = self.store.damage_behind(error, state or self.state)
                 if damage is not None:
                     raise damage from error
             raise

@@ -97,6 +97,16 @@ class Finishing:
         # A daemon: of a process that ends meanwhile the next one finds the intent.
         threading.Thread(target=run, name="tidegate-finish", daemon=True).start()
 
+    @property
+    def is_done(self) -> bool:
+        """Whether it has ended, well or not."""
+        return self._future.done()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it has ended with an error."""
+        return self._future.done() and self._future.exception() is not None
+
     def wait(self) -> None:
         """Wait until it is finished; raise what it raised."""
         self._future.result()

@@ -157,6 +157,18 @@ class Stepper:
             self._finishing = Finishing(taken, self._finish_beside, self._finishing_io, pool)
             return taken.counts.rows_in
 
+    @property
+    def is_finishing(self) -> bool:
+        """Whether a step is being finished beside the next one."""
+        finishing = self._finishing
+        return finishing is not None and not finishing.is_done
+
+    @property
+    def has_failed_beside(self) -> bool:
+        """Whether finishing a step beside the next one has failed, which ``settle`` will raise."""
+        finishing = self._finishing
+        return finishing is not None and finishing.has_failed
+
     def settle(self) -> None:
         """Wait for the step that is finished beside the next one, if there is one.
 
@@ -358,7 +370,7 @@ class Stepper:
     def _finish(self, taken: Taken, io: StateIO) -> BatchReport:
         """Finish a step; it becomes the newest state."""
         before = self.state.watermark
-        with self._checkpoint.guarded():
+        with self._checkpoint.guarded(taken.state):
             self._checkpoint.state, report = finish(taken, self._job, io, self._merges)
             self._on_step(report, shards_of(before, self.state.watermark))
         return report

@@ -80,7 +80,7 @@ class Run:
     def status(self) -> dict[str, object]:
         """The progress of the query: batch, watermark, failure, row counts, size of the state."""
         stepper = self._batches.stepper
-        active = is_active(self.query)
+        active = self._goes_on
         failure = None if active else self._find_failure()
         return {
             "name": self._launch.name,
@@ -180,8 +180,13 @@ class Run:
             )
         self._follow_up(self._drain)
 
+    @property
+    def _goes_on(self) -> bool:
+        """Whether Spark's query is running, or its last step is still being finished."""
+        return is_active(self.query) or self._batches.is_finishing
+
     def _health(self, name: str) -> QueryHealth:
-        active = is_active(self.query)
+        active = self._goes_on
         failure = None if active else self._find_failure()
         return health_of(name, self._batches, failure, is_active=active)
 
@@ -272,7 +277,8 @@ class Run:
     def _find_failure(self) -> TidegateError | None:
         """Return why the query failed, None if it was stopped or is still running."""
         query = self._current.query
-        if self._told is None and not is_active(query):
+        if self._told is None and not self._goes_on:
+            self._batches.collect()
             if self._batches.failure is not None:
                 self._told = in_a_batch(self._batches.failure)
             elif not self._gate.turned_away:
