@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,9 @@ import tidegate
 from inspection.checkpoints import put_clicks
 from tidegate.cases.stepper import CaseStepper
 from tidegate.cli import main
+from tidegate.state.intents import Intent, StepKind, put_intent
 from tidegate.state.manifest import MANIFEST_VERSION
+from tidegate.state.reader import StateReader
 
 if TYPE_CHECKING:
     from click.testing import Result
@@ -51,6 +54,19 @@ def test_the_summary_shows_epoch_watermark_windows_and_sizes(checkpoint: Path) -
     lines = state(checkpoint).stdout.splitlines()
     assert "epoch         1; kept are 0 to 1" in lines
     assert "writer        process 1 on left (since 2026-01-01T00:00:00+00:00)" in lines
+
+
+def test_the_summary_shows_a_batch_that_is_taken_in(checkpoint: Path) -> None:
+    assert read(checkpoint)["taken_batch"] is None
+    reader = StateReader(checkpoint)
+    newest = reader.manifest()
+    intent = Intent(epoch=2, kind=StepKind.BATCH, batch_id=2, taken=replace(newest, epoch=2))
+    put_intent(reader.every_file, intent, term=1)
+    assert read(checkpoint)["taken_batch"] == 2
+    assert (
+        "taken in      batch 2: the query, or its next start, finishes it"
+        in state(checkpoint).stdout.splitlines()
+    )
 
 
 def test_open_windows_are_listed(checkpoint: Path) -> None:

@@ -108,6 +108,9 @@ def _summary(checkpoint: Checkpoint, _: Request) -> View:
     table = [
         {"table": name, **sizes} for name, sizes in facts["tables"].items() if sizes["segments"]
     ]
+    taken = facts["taken_batch"] = reader.taken_batch()
+    if taken is not None:
+        lines.append(f"{'taken in':<13} batch {taken}: the query, or its next start, finishes it")
     begun = facts["unfinished_rollback"] = reader.unfinished_rollback()
     if begun is not None:
         lines.append(f"{'unfinished':<13} rollback to epoch {begun}: run it again")

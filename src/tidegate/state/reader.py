@@ -17,6 +17,7 @@ from tidegate.errors import StateError
 from tidegate.state.damage import FOLDER as SEGMENTS
 from tidegate.state.damage import Damage, listed_damage
 from tidegate.state.files import Files, LocalFiles
+from tidegate.state.intents import find_intent
 from tidegate.state.manifest import Manifest, Segment, Writer
 from tidegate.state.manifest_log import ManifestLog, reason
 from tidegate.state.plan_file import NAME, PlanFile
@@ -50,6 +51,16 @@ class StateReader:
         """
         begun = rollback_of(self.every_file)
         return None if begun is None else begun.epoch
+
+    def taken_batch(self) -> int | None:
+        """Return the batch of Spark that is taken in while its step is not finished, if one is.
+
+        Raises:
+            StateError: its intent cannot be read.
+        """
+        epochs = self._log.epochs()
+        intent = find_intent(self.every_file, epochs[-1] + 1 if epochs else 0)
+        return None if intent is None or intent.taken is None else intent.batch_id
 
     def epochs(self) -> list[int]:
         """Return the epochs whose manifests are kept, ascending."""
