@@ -151,6 +151,7 @@ def test_a_step_is_finished_while_the_next_batch_is_taken_in(query: Query, point
     assert [report.rows_in for report in run.reports] == [1, 1, 1, 1]
 
 
+@pytest.mark.whole
 def test_two_steps_are_never_begun_before_the_first_is_committed(
     query: Query, points: Points
 ) -> None:
@@ -262,6 +263,7 @@ def test_a_stop_in_on_batch_ends_the_query_after_its_batch(query: Query) -> None
     assert query.results() == {1: 1, 2: 10, 3: 100}
 
 
+@pytest.mark.whole
 def test_on_batch_cannot_wait_for_itself_beside_the_next_batch(query: Query) -> None:
     told: list[str] = []
 
@@ -277,6 +279,7 @@ def test_on_batch_cannot_wait_for_itself_beside_the_next_batch(query: Query) -> 
     assert all("cannot wait for the end of the query" in each for each in told)
 
 
+@pytest.mark.whole
 def test_a_drain_comes_after_the_step_that_is_being_finished(query: Query) -> None:
     run = query.start()
     run.await_termination()
@@ -305,6 +308,7 @@ def test_a_refused_start_does_not_finish_the_step_of_the_running_query(
     assert len(list((query.checkpoint / "tidegate" / "writers").glob("*.json"))) == 1
 
 
+@pytest.mark.whole
 def test_another_query_does_not_finish_what_this_one_has_taken_in(
     query: Query, points: Points
 ) -> None:
@@ -327,6 +331,7 @@ class Own:
         self.threads.add(threading.current_thread().name)
 
 
+@pytest.mark.whole
 def test_a_sink_of_a_user_is_called_by_the_thread_that_brings_the_batches(query: Query) -> None:
     sink = Own()
     query.start(sink=sink).await_termination()
@@ -334,6 +339,7 @@ def test_a_sink_of_a_user_is_called_by_the_thread_that_brings_the_batches(query:
     assert query.taken() == []
 
 
+@pytest.mark.whole
 def test_late_rows_with_a_sink_are_written_within_their_batch(query: Query) -> None:
     (query.folder / "in" / "2.json").write_text(
         '{"ts": "2026-01-01 00:00:05", "v": 7}\n{"ts": "2026-01-01 00:02:00", "v": 100}', "utf-8"
@@ -346,6 +352,7 @@ def test_late_rows_with_a_sink_are_written_within_their_batch(query: Query) -> N
     assert list((query.folder / "late").glob("emit_epoch=2/*.json"))
 
 
+@pytest.mark.whole
 def test_without_a_backlog_every_batch_ends_with_its_results(
     query: Query, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -372,6 +379,7 @@ def test_spark_does_not_take_the_batch_of_a_displaced_process_for_done(
     assert not (query.checkpoint / "commits" / "1").exists()
 
 
+@pytest.mark.whole
 def test_the_error_of_what_was_taken_in_before_has_an_end(query: Query, points: Points) -> None:
     """Whoever looks for what caused it follows its causes."""
     points.at["after_intent", 0] = points.at["after_merge", 0] = fail
@@ -412,6 +420,7 @@ def test_a_sink_may_stop_the_query_beside_the_next_batch(query: Query) -> None:
     assert query.results() == {1: 1, 2: 10, 3: 100}
 
 
+@pytest.mark.whole
 def test_a_new_sink_does_not_get_late_rows_that_were_taken_in_without_it(
     query: Query, points: Points, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -471,6 +480,7 @@ def test_the_status_tells_of_a_step_that_fails_after_sparks_query_has_ended(
     assert "Failed" in str(run.status["failure"])
 
 
+@pytest.mark.whole
 def test_a_damaged_file_of_what_was_taken_in_is_named(query: Query, points: Points) -> None:
     (query.folder / "in" / "2.json").write_text(
         '{"ts": "2026-01-01 00:01:30", "v": 7}\n{"ts": "2026-01-01 00:02:00", "v": 100}', "utf-8"

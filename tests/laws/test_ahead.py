@@ -72,7 +72,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 # The others run with ``make test-all``.
-QUICK = ("session", "state")
+QUICK = ("session",)
 
 
 @pytest.mark.parametrize(
