@@ -20,7 +20,7 @@ from tidegate.errors import ConfigError
 from tidegate.plan.columns import FINAL, RESULT_ID, RESULT_KEYS, WINDOW_ID
 from tidegate.plan.stages import IngestRows
 from tidegate.spark.inputs import folders_of
-from tidegate.state.hadoop_files import HadoopFiles
+from tidegate.state.hadoop_files import files_of
 from tidegate.state.manifest_log import numbers
 from tidegate.state.writers import claimed_id
 
@@ -80,7 +80,7 @@ def check_start(
     checking = {argument: sink for argument, sink in sinks.items() if _is_checking(sink)}
     if not checking:
         return
-    files = HadoopFiles(spark, f"{checkpoint.rstrip('/')}/tidegate")
+    files = files_of(spark, f"{checkpoint.rstrip('/')}/tidegate")
     owner = claimed_id(files)
     # A checkpoint with state but no claim gets its id, and becomes the owner, at the start.
     is_new = owner is None and not numbers(files, "manifests")

@@ -166,9 +166,9 @@ class Mirror:
                 copy: Any = self._copy._jsparkSession
                 jvm: Any = self._copy._jvm
                 self._seen = jvm.java.util.HashMap(theirs)
-                settings: Any = copy.sessionState().conf().settings()
-                settings.clear()
-                settings.putAll(self._seen)
+                conf: Any = copy.sessionState().conf()
+                conf.clear()  # py4j's own clear of a map takes a round trip for each entry.
+                conf.settings().putAll(self._seen)
                 if self._pinned:
                     pin(self._copy)
         return self._copy

@@ -8,11 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 
-from tidegate.spark.files import create_conditionally, creates_conditionally, file_manager
-from tidegate.state.files import Entry, is_unfinished
+from tidegate.spark.files import (
+    create_conditionally,
+    creates_conditionally,
+    file_manager,
+    qualified,
+)
+from tidegate.state.files import Entry, Files, LocalFiles, is_unfinished
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+def files_of(spark: SparkSession, root: str) -> Files:
+    """Return the files below a folder; those on a local disk are read by Python, at once."""
+    scheme, path = qualified(spark, root)
+    return LocalFiles(path) if scheme == "file" else HadoopFiles(spark, root)
 
 
 class HadoopFiles:
