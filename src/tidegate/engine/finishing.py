@@ -76,18 +76,21 @@ class Finishing:
         taken: the step.
         finish: finishes it.
         io: the state, in the session of that thread.
-        pool: the pool of Spark's scheduler for its jobs.
     """
 
     def __init__(
-        self, taken: Taken, finish: Callable[[Taken, StateIO], object], io: StateIO, pool: str
+        self, taken: Taken, finish: Callable[[Taken, StateIO], object], io: StateIO
     ) -> None:
         self.state: Manifest = taken.state
         self._future: Future[None] = Future()
+        context = io.store.spark.sparkContext
+        # That of the thread which brings the batches: the query's own, or the one its user chose.
+        pool = context.getLocalProperty(POOL)
 
         def run() -> None:
             try:
-                io.store.spark.sparkContext.setLocalProperty(POOL, pool)
+                if pool is not None:
+                    context.setLocalProperty(POOL, pool)
                 finish(taken, io)
             except BaseException as error:
                 self._future.set_exception(error)

@@ -153,8 +153,7 @@ class Stepper:
             if self._finishing_io is None:
                 self._finishing_io = io_beside(self._io)
             self._finishing_io.tasks.most = self._io.tasks.most
-            pool = f"{self._checkpoint.folder} (results)"
-            self._finishing = Finishing(taken, self._finish_beside, self._finishing_io, pool)
+            self._finishing = Finishing(taken, self._finish_beside, self._finishing_io)
             return taken.counts.rows_in
 
     @property
