@@ -103,12 +103,31 @@ def query(spark: SparkSession, tmp_path: Path) -> Query:
 
 
 @dataclass
+class Hold:
+    """Keeps a thread where it is until it may go on."""
+
+    then: Callable[[], object]
+    reached: threading.Event = field(default_factory=threading.Event)
+    go_on: threading.Event = field(default_factory=threading.Event)
+
+    def __call__(self) -> None:
+        self.reached.set()
+        assert self.go_on.wait(LONG)
+        self.then()
+
+
+@dataclass
 class Points:
     """Does something where steps reach fault points, and keeps the order in which they do."""
 
     at: dict[tuple[str, int], Callable[[], object]] = field(default_factory=dict)
     reached: list[tuple[str, int]] = field(default_factory=list)
     threads: dict[tuple[str, int], str] = field(default_factory=dict)
+
+    def hold(self, name: str, epoch: int, then: Callable[[], object] = lambda: None) -> Hold:
+        """Hold the thread that comes there; then do something."""
+        self.at[name, epoch] = made = Hold(then)
+        return made
 
     def __call__(self, name: str, epoch: int) -> None:
         self.reached.append((name, epoch))
@@ -227,21 +246,14 @@ def test_a_failing_sink_stops_the_query_in_the_next_batch(query: Query) -> None:
 
 
 def test_a_stop_waits_for_the_step_that_is_being_finished(query: Query, points: Points) -> None:
-    reached = threading.Event()
-    go_on = threading.Event()
-
-    def hold() -> None:
-        reached.set()
-        assert go_on.wait(LONG)
-
-    points.at["after_intent", 1] = hold
+    hold = points.hold("after_intent", 1)
     run = query.start(once=False)
-    assert reached.wait(LONG)
+    assert hold.reached.wait(LONG)
     stopping = threading.Thread(target=run.stop)
     stopping.start()
     until(lambda: run._gate.is_closed)()
     assert query.results() == {}
-    go_on.set()
+    hold.go_on.set()
     stopping.join(LONG)
     assert not stopping.is_alive()
     assert query.results()[1] == 1
@@ -290,18 +302,12 @@ def test_a_drain_comes_after_the_step_that_is_being_finished(query: Query) -> No
 def test_a_refused_start_does_not_finish_the_step_of_the_running_query(
     query: Query, points: Points
 ) -> None:
-    reached, go_on = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        reached.set()
-        assert go_on.wait(LONG)
-
-    points.at["after_intent", 1] = hold
+    hold = points.hold("after_intent", 1)
     run = query.start(once=False)
-    assert reached.wait(LONG)
+    assert hold.reached.wait(LONG)
     with pytest.raises(ExecutionError, match="did not start"):
         query.start()
-    go_on.set()
+    hold.go_on.set()
     run.query.processAllAvailable()
     run.stop()
     assert query.results() == {1: 1, 2: 10, 3: 100}
@@ -463,19 +469,12 @@ def test_a_failure_beside_is_told_before_the_next_batch_is_due(
 def test_the_status_tells_of_a_step_that_fails_after_sparks_query_has_ended(
     query: Query, points: Points
 ) -> None:
-    reached, go_on = threading.Event(), threading.Event()
-
-    def fail_later() -> None:
-        reached.set()
-        assert go_on.wait(LONG)
-        fail()
-
-    points.at["after_merge", 0] = fail_later
+    hold = points.hold("after_merge", 0, then=fail)
     run = query.start(once=False, trigger="1h")
-    assert reached.wait(LONG)
+    assert hold.reached.wait(LONG)
     run.query.stop()
     assert run.status["active"]
-    go_on.set()
+    hold.go_on.set()
     until(lambda: not run.status["active"])()
     assert "Failed" in str(run.status["failure"])
 

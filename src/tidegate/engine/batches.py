@@ -144,6 +144,11 @@ class Batches:
         self.reports.append(report)
         self.watch.report(report, shards)
 
+    @property
+    def have_taken(self) -> bool:
+        """Whether an earlier process has taken in a batch and not finished its step."""
+        return self.steppers.have_taken
+
     def finish_taken(self) -> None:
         """Finish the step of a batch that an earlier process has taken in, before a start.
 
@@ -152,8 +157,6 @@ class Batches:
         Raises:
             TidegateError: it fails.
         """
-        if not self.steppers.have_taken:
-            return
         try:
             with self.gate.occupied():
                 self.steppers.finish_taken()

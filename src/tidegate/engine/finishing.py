@@ -44,9 +44,10 @@ class PlainOutlet(Protocol):
 def can_wait(taken: Taken, job: Job) -> bool:
     """Return whether a step may be finished beside the next one.
 
-    What a sink of side output gets is read from the rows of the batch, which Spark then no longer
-    has; a user's sink is called by the thread that brings the batches; and queries that read the
-    results, or provisional results, are few rows that often come.
+    Not if a sink of side output gets something: that is read from the rows of the batch, which
+    Spark no longer has then. Not with a sink of a user's, which only the thread that brings the
+    batches calls, nor with queries that read the results, since their steps are part of this one,
+    nor with EMIT EARLY, whose results are to come while their windows are open.
     """
     outlets = job.outlets
     return (
@@ -67,7 +68,7 @@ def _is_plain(outlet: Outlet) -> bool:
 
 
 class Finishing:
-    """A step that is finished in a thread of its own.
+    """A step that is finished in a thread of its own, from ``start`` on.
 
     Attributes:
         state: the state with the rows of its batch, before any window closes.
@@ -98,7 +99,11 @@ class Finishing:
                 self._future.set_result(None)
 
         # A daemon: of a process that ends meanwhile the next one finds the intent.
-        threading.Thread(target=run, name="tidegate-finish", daemon=True).start()
+        self._thread = threading.Thread(target=run, name="tidegate-finish", daemon=True)
+
+    def start(self) -> None:
+        """Begin to finish it."""
+        self._thread.start()
 
     @property
     def is_done(self) -> bool:

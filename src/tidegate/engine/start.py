@@ -95,7 +95,10 @@ class Starter:
             ExecutionError: Spark does not start it.
             TidegateError: that step fails.
         """
-        if not self._is_taken(SparkProgress(self._spark, self._launch.checkpoint)):
+        # The step of a query that runs is not left, it is being finished.
+        if batches.have_taken and not self._is_taken(
+            SparkProgress(self._spark, self._launch.checkpoint)
+        ):
             batches.finish_taken()
         trigger: dict[str, Any] = dict([kind.value])
         interval_us = self._launch.interval_us if kind is Kind.LIVE else 0

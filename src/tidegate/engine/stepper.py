@@ -153,7 +153,9 @@ class Stepper:
             if self._finishing_io is None:
                 self._finishing_io = io_beside(self._io)
             self._finishing_io.tasks.most = self._io.tasks.most
-            self._finishing = Finishing(taken, self._finish_beside, self._finishing_io)
+            finishing = Finishing(taken, self._finish_beside, self._finishing_io)
+            finishing.start()
+            self._finishing = finishing
             return taken.counts.rows_in
 
     @property
