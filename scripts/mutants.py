@@ -557,4 +557,11 @@ MUTANTS = (
         new='_PIECE = ".{6000}"',
         tests=("tests/engine/test_frames.py",),
     ),
+    Mutant(
+        name="a query overtakes a waiting batch again and again",
+        file="spark/pools.py",
+        old="if any(query in turn.overtaken_by for turn in later):",
+        new="if False:",
+        tests=("tests/engine/test_pools.py",),
+    ),
 )

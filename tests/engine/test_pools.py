@@ -1,22 +1,26 @@
-"""Each query runs in a pool of Spark's scheduler of its own, unless the user has chosen one."""
+"""Batches run in pools of Spark's scheduler that let none of them wait for long."""
 
 from __future__ import annotations
 
 import json
 import os
+import random
 import threading
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 import tidegate
 from tidegate.connectors.sinks import FileSink
-from tidegate.spark.pools import POOL
+from tidegate.spark.pools import POOL, POOLS, Turn, Turns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def test_a_query_has_its_own_pool_or_that_of_the_thread_which_starts_it(
+def test_a_batch_has_its_own_pool_or_that_of_the_thread_which_starts_the_query(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     context = spark.sparkContext
@@ -41,8 +45,12 @@ def test_a_query_has_its_own_pool_or_that_of_the_thread_which_starts_it(
         (pool,) = pools
         return pool
 
-    assert pool_of("left") == str(tmp_path / "left")
-    assert pool_of("right") == str(tmp_path / "right")
+    left, right = pool_of("left"), pool_of("right")
+    assert left is not None
+    assert right is not None
+    assert left.rstrip("0123456789") == right.rstrip("0123456789") == "tidegate-"
+    # The one that began later is behind the other, but for the lap in which names begin again.
+    assert int(right[-3:]) == (int(left[-3:]) + 1) % (POOLS // 2)
     assert context.getLocalProperty(POOL) is None
     context.setLocalProperty(POOL, "mine")
     try:
@@ -74,16 +82,59 @@ def test_results_that_are_written_beside_the_next_batch_are_in_the_same_pool(
             found.append((threading.current_thread().name, context.getLocalProperty(POOL)))
             super().write(frame, epoch)
 
-    def pools_of(name: str) -> set[str | None]:
+    def pools_of(name: str) -> list[str | None]:
         found.clear()
         sink = Noted(format="json", path=str(tmp_path / f"out-{name}"))
         query.start(sink=sink, checkpoint=tmp_path / name, once=True).await_termination()
         assert [thread == "tidegate-finish" for thread, _ in found] == [True, False]
-        return {pool for _, pool in found}
+        return [pool for _, pool in found]
 
-    assert pools_of("left") == {str(tmp_path / "left")}
+    first, second = pools_of("left")
+    assert first is not None
+    assert second is not None
+    assert int(second[-3:]) == (int(first[-3:]) + 1) % (POOLS // 2)
     context.setLocalProperty(POOL, "mine")
     try:
-        assert pools_of("other") == {"mine"}
+        assert pools_of("other") == ["mine", "mine"]
     finally:
         context.setLocalProperty(POOL, None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("cores", [1, 2, 5])
+@pytest.mark.parametrize("seed", range(5))
+def test_no_query_waits_for_more_than_two_batches_of_each_other_one(seed: int, cores: int) -> None:
+    """As Spark does among queries that have no running task: the first name gets a free core."""
+    draw = random.Random(seed)
+    turns = Turns(32)
+    queries = [f"query {number}" for number in range(16)]
+    waiting = [turns.begin(query) for query in queries]
+    running: list[Turn] = []
+    begun: dict[Turn, Counter[str]] = {turn: Counter() for turn in waiting}
+    for _ in range(5000):
+        while len(running) < cores:
+            chosen = waiting.pop(_first(waiting))
+            running.append(chosen)
+            assert max(begun.pop(chosen).values(), default=0) <= 2
+        ended = running.pop(draw.randrange(cores))
+        turns.end(ended)
+        following = turns.begin(ended.query)
+        for counts in begun.values():
+            counts[ended.query] += 1
+        waiting.append(following)
+        begun[following] = Counter()
+
+
+def _first(waiting: list[Turn]) -> int:
+    """The batch that Spark prefers: by the name of its pool, in a pool the one that came first."""
+    return min(range(len(waiting)), key=lambda index: waiting[index].pool)
+
+
+def test_a_batch_keeps_its_place_until_the_thread_that_finishes_it_has_ended() -> None:
+    turns = Turns(8)
+    first = turns.begin("a")
+    turns.share(first)
+    turns.end(first)
+    assert [turns.begin(query).place for query in "bcd"] == [1, 2, 3]
+    # Names begin again: each query goes before the one that is being finished once.
+    assert [turns.begin(query).place for query in "bcdb"] == [0, 1, 2, 4]
+    turns.end(first)

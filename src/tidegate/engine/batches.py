@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from tidegate.engine.watch import OnBatch, Watch, name_of
 from tidegate.spark.backlog import Backlog
 from tidegate.spark.batch_plan import BatchPlans
 from tidegate.spark.isolation import most_tasks, private_session
+from tidegate.spark.pools import Shared, Turn, turn_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -90,7 +92,7 @@ class Batches:
         self._conf: Any = spark._jsparkSession.sessionState().conf()
         # These steppers only check, before anything starts, that the checkpoint is of this query.
         # From the first batch on, steps run in the session that Spark makes for the batches.
-        self.steppers = group.steppers(private_session(spark), self.report, self.gate.beside)
+        self.steppers = group.steppers(private_session(spark), self.report, self._beside)
         self._progress = SparkProgress(spark, launch.checkpoint)
         self._query_id = ""
         self._plans = BatchPlans(spark, "")
@@ -98,6 +100,7 @@ class Batches:
         self._has_session = False
         self._pace = Pace(0)
         self._is_active: Callable[[], bool] = lambda: True
+        self._turn: Turn | None = None
 
     def callback(self, interval_us: int, is_active: Callable[[], bool]) -> BatchCallback:
         """Return the function that Spark calls with the batches of one start of its query.
@@ -128,7 +131,8 @@ class Batches:
             TurnedAway: the query is to end.
         """
         try:
-            with self.gate.entered():
+            turn = turn_of(self._launch.checkpoint, self._spark.sparkContext)
+            with self.gate.entered(), turn as self._turn:
                 self._pace.starts()
                 self.busy_since = time.monotonic()
                 try:
@@ -182,6 +186,17 @@ class Batches:
         if self.steppers.have_failed_beside:
             self.settle()
 
+    def _beside(self) -> AbstractContextManager[None]:
+        """Return what the thread enters that finishes the step of the current batch."""
+        shared = Shared(self._turn, self._spark.sparkContext)
+
+        @contextmanager
+        def entered() -> Iterator[None]:
+            with shared.taken(), self.gate.beside():
+                yield
+
+        return entered()
+
     def _waits(self) -> bool:
         """Whether there is reason to wait until the next batch is due."""
         # It raises what finishing a step has raised, which nobody hears of before.
@@ -190,9 +205,7 @@ class Batches:
     def _run(self, rows: DataFrame, batch_id: int) -> None:
         try:
             if not self._has_session:
-                self.steppers = self._group.steppers(
-                    rows.sparkSession, self.report, self.gate.beside
-                )
+                self.steppers = self._group.steppers(rows.sparkSession, self.report, self._beside)
                 self._progress = SparkProgress(rows.sparkSession, self._launch.checkpoint)
                 self._query_id = self._progress.query_id()
                 self._plans = BatchPlans(rows.sparkSession, self._query_id)

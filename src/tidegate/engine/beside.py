@@ -72,7 +72,7 @@ class Group:
         Args:
             spark: the session of the batches.
             report: called with the report of each step of the first.
-            beside: entered by the thread that finishes a step of the first beside the next one.
+            beside: as that of ``Stepper``, for the first.
 
         Raises:
             StateError: a checkpoint holds the state of another query, or cannot be read.

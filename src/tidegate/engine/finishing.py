@@ -14,6 +14,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -22,7 +23,6 @@ from tidegate.engine.session import set_up
 from tidegate.engine.side_output.routing import goes_out
 from tidegate.engine.tasks import Tasks
 from tidegate.spark.isolation import private_session
-from tidegate.spark.pools import POOL
 from tidegate.state.intents import StepKind
 
 if TYPE_CHECKING:
@@ -77,22 +77,23 @@ class Finishing:
         taken: the step.
         finish: finishes it.
         io: the state, in the session of that thread.
+        entered: entered by that thread.
     """
 
     def __init__(
-        self, taken: Taken, finish: Callable[[Taken, StateIO], object], io: StateIO
+        self,
+        taken: Taken,
+        finish: Callable[[Taken, StateIO], object],
+        io: StateIO,
+        entered: AbstractContextManager[None],
     ) -> None:
         self.state: Manifest = taken.state
         self._future: Future[None] = Future()
-        context = io.store.spark.sparkContext
-        # That of the thread which brings the batches: the query's own, or the one its user chose.
-        pool = context.getLocalProperty(POOL)
 
         def run() -> None:
             try:
-                if pool is not None:
-                    context.setLocalProperty(POOL, pool)
-                finish(taken, io)
+                with entered:
+                    finish(taken, io)
             except BaseException as error:
                 self._future.set_exception(error)
             else:

@@ -22,7 +22,6 @@ from tidegate.errors import ExecutionError
 from tidegate.spark.failures import reason_of
 from tidegate.spark.files import cheaper_files
 from tidegate.spark.isolation import starting
-from tidegate.spark.pools import own_pool
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -115,8 +114,7 @@ class Starter:
             writer = writer.queryName(self._launch.name)
         # Spark reads settings of the user's session while it creates the sources.
         settings = self._settings | polling(interval_us)
-        pool = own_pool(self._spark, self._launch.checkpoint)
-        with pool, starting(self._spark, settings):
+        with starting(self._spark, settings):
             try:
                 self._make_ready()
                 started = writer.trigger(**trigger).start()

@@ -55,7 +55,8 @@ class Stepper:
         on_step: called with the report of each step once it is committed, and with the shards after
             it. One call of ``run`` may run several steps: a drain that was begun before is finished
             first.
-        beside: entered by the thread that finishes a step beside the next one.
+        beside: called when a step is to be finished beside the next one, for what the thread that
+            does so enters.
 
     Raises:
         StateError: the checkpoint holds the state of another query, or cannot be read.
@@ -153,7 +154,7 @@ class Stepper:
             if self._finishing_io is None:
                 self._finishing_io = io_beside(self._io)
             self._finishing_io.tasks.most = self._io.tasks.most
-            finishing = Finishing(taken, self._finish_beside, self._finishing_io)
+            finishing = Finishing(taken, self._finish, self._finishing_io, self._beside())
             finishing.start()
             self._finishing = finishing
             return taken.counts.rows_in
@@ -363,10 +364,6 @@ class Stepper:
         with self._checkpoint.guarded():
             taken = take_in(self.state, lambda: self.state, batch, self._job, self._io)
         return self._finish(taken, self._io)
-
-    def _finish_beside(self, taken: Taken, io: StateIO) -> None:
-        with self._beside():
-            self._finish(taken, io)
 
     def _finish(self, taken: Taken, io: StateIO) -> BatchReport:
         """Finish a step; it becomes the newest state."""
