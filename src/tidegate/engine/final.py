@@ -59,7 +59,7 @@ def within_limits(rows: DataFrame, job: Job) -> tuple[DataFrame, BatchStart, Dat
     if job.duplicates is not None:
         rows, start = job.duplicates.of_table(rows, start)
     if job.quotas is not None:
-        arrival = Arrival(rows=rows, start=start, state=Tables)
+        arrival = Arrival(rows=rows, start=start, state=Tables, early=Tables())
         rows, start, hidden = job.quotas.of_table(arrival)
     return rows, start, hidden
 

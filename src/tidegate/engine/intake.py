@@ -114,7 +114,9 @@ def take_in(
 
     taken_in: tuple[Tables, Ingested, SeenShards] | None = None
     if batch.rows is not None:
-        arrival = Arrival(rows=batch.rows, start=start, state=lambda: before().tables)
+        arrival = Arrival(
+            rows=batch.rows, start=start, state=lambda: before().tables, early=early.tables
+        )
         taken_in = ingest(arrival, state, job, io)
     settled = before()
     state, _ = with_clock(settled, batch.clock_us, job.plan, end_of)

@@ -239,7 +239,7 @@ def quotas_of(plan: PhysicalPlan, operator: Operator, empty: DataFrame) -> Quota
     assert isinstance(operator, PaneOperator | SessionOperator), "others are refused by the planner"
     quotas = Quotas(least=min(limits), windows=operator.quotas)
     # Keys without an order are refused here, not by the first batch.
-    quotas.of_table(Arrival(rows=empty, start=FIRST, state=Tables))
+    quotas.of_table(Arrival(rows=empty, start=FIRST, state=Tables, early=Tables()))
     return quotas
 
 

@@ -123,7 +123,7 @@ class Duplicates:
             io: the state.
         """
         start = arrival.start
-        known = self.remembered(arrival.tables.duplicates, start.bound_us)
+        known = self.remembered(arrival.early.duplicates, start.bound_us)
         numbered = _numbered(arrival.rows)
         forgotten = self.lateness and Forgotten(self.lateness, self.horizon_us, arrival, seen())
         watched = forgotten.watched(numbered) if forgotten else numbered

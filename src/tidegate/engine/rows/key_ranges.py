@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan
+from threading import Lock
 from typing import Any, TypeAlias
 
 from pyspark.sql.types import (
@@ -58,6 +59,8 @@ class KeyRanges:
     # of unknown ranges do not count.
     _overlapped: int | None = None
     _in_vain: int = 0
+    # Segments are merged beside the batch that asks.
+    _lock: Lock = field(default_factory=Lock)
 
     @property
     def are_watched(self) -> bool:
@@ -87,9 +90,10 @@ class KeyRanges:
         """Remember the range of a new segment, unless it is unknown."""
         if keys is None:
             return
-        while len(self._ranges) >= _MOST_RANGES:
-            self._ranges.pop(next(iter(self._ranges)))
-        self._ranges[segment] = keys
+        with self._lock:
+            while len(self._ranges) >= _MOST_RANGES:
+                self._ranges.pop(next(iter(self._ranges)))
+            self._ranges[segment] = keys
 
     def of_all(self, segments: Sequence[Segment]) -> Range | None:
         """Return the range of several segments together, None if one is unknown."""

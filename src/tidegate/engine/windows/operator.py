@@ -30,11 +30,14 @@ class Arrival:
         start: what is known before the batch.
         state: returns the state before the batch; waits for the step before where that one is still
             being finished.
+        early: that state as far as it is known without waiting. It has all keys of rows; windows
+            that the step before closes may still be in it.
     """
 
     rows: DataFrame
     start: BatchStart
     state: Callable[[], Tables]
+    early: Tables
 
     @property
     def tables(self) -> Tables:
