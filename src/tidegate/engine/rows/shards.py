@@ -6,16 +6,17 @@ else that of its rows, if they are of one shard. Where partials are of several s
 watched as Spark hands them over, below all that an operator does with them. What is observed are
 sketches for the hash of a shard, see ``shard_rows.py``.
 
-A sketch has no names. So a batch that has a shard which the state does not know reads once more
-the first rows of each partition; if they do not name all new shards, it groups all of its rows by
-shard. It does so too if it has more shards than there is room for, or a greatest time that a
+A sketch has no names. So a batch that has a shard which the state does not know reads the partials
+that it has just written, if they tell their shards by group keys; else once more the first rows of
+each partition. If these do not name all new shards, it groups all of its rows by shard. It does so
+too if it has more shards than there is room for, or a greatest time that a
 DOUBLE, as the values of a sketch are, rounds (before 1684, after 2255).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Set
 from dataclasses import replace
 from math import ceil, log
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,7 @@ from tidegate.engine.rows.shard_rows import (
     shard_sketches,
     within,
 )
-from tidegate.engine.rows.sketches import read_sketch, sketch_sql
+from tidegate.engine.rows.sketches import only_key_sql, sketch_sql
 from tidegate.plan.columns import OWN_TIME, SHARD, SHARD_HASH, TIME
 from tidegate.plan.time_columns import GREATEST_TIME_US, LEAST_TIME_US
 from tidegate.spark.observe import observed
@@ -110,10 +111,26 @@ class ShardWatch:
         new = {id for id in times if id not in known}
         if not new:
             return ingested, shards
-        names = _by_job(first_of_each(arrival.rows, _enough(len(new))), valid).names
-        if not new <= names.keys():
-            names = _by_job(arrival.rows, valid).names
-        return ingested, replace(shards, names=names)
+        return ingested, replace(shards, names=self._names(new, arrival, ingested, io))
+
+    def _names(
+        self, new: Set[str], arrival: Arrival, ingested: Ingested, io: StateIO
+    ) -> Mapping[str, str | None]:
+        """Return the names of new shards, and perhaps of others, by their ids."""
+
+        def sources() -> Iterator[DataFrame]:
+            if self._of_keys is not None and ingested.segments:
+                yield io.read(ingested.segments).selectExpr(f"{self._of_keys} AS {SHARD}")
+            rows = arrival.rows.select(SHARD)
+            yield first_of_each(rows, _enough(len(new)))
+            yield rows
+
+        names: Mapping[str, str | None] = {}
+        for rows in sources():
+            names = _by_job(rows, "CAST(NULL AS BIGINT)").names
+            if new <= names.keys():
+                break
+        return names
 
 
 # Types of which equal values, as GROUP BY sees them, are the same value. Not so 0 and -0 as DOUBLE,
@@ -186,25 +203,23 @@ def _enough(shards: int) -> int:
 def _by_job(rows: DataFrame, time: str) -> SeenShards:
     """Return the shards of rows, grouped by a job of their own.
 
-    A sketch of one shard says which id it has in a sketch of several.
+    A sketch of one shard says which id it has in a sketch of several. All shards come in one row:
+    a row for each of thousands takes PySpark several times as long.
     """
     timed = f"SELECT {SHARD}, {time} AS t FROM {{frame}}"
     shards = f"SELECT {SHARD}, max(t) AS t, count(1) AS n FROM ({timed}) GROUP BY {SHARD}"
-    id = sketch_sql(shard_hash_sql(), "0D", 4)
-    named = over(
-        rows,
-        f"SELECT max(t) AS time, max(n) AS rows, CAST({SHARD} AS STRING) AS name, {id} AS sketch "
-        f"FROM ({shards}) GROUP BY {SHARD}",
+    id = only_key_sql(sketch_sql(shard_hash_sql(), "0D", 4))
+    named = (
+        f"SELECT {id} AS id, max(t) AS t, max(n) AS n, CAST({SHARD} AS STRING) AS name "
+        f"FROM ({shards}) GROUP BY {SHARD}"
     )
-    found = {_only(read_sketch(shard["sketch"])): shard for shard in named.collect()}
+    each = ", ".join(f"transform(all, each -> each.{name})" for name in ("id", "t", "n", "name"))
+    together = f"SELECT collect_list(struct(id, t, n, name)) AS all FROM ({named})"
+    found = over(rows, f"SELECT {each} FROM ({together})").first()
+    assert found is not None, "an aggregate without GROUP BY has a row"
+    ids, times, counts, names = found
     return SeenShards(
-        times={id: each["time"] for id, each in found.items() if each["time"] is not None},
-        names={id: each["name"] for id, each in found.items()},
-        rows={id: each["rows"] for id, each in found.items()},
+        times={id: time for id, time in zip(ids, times, strict=True) if time is not None},
+        names=dict(zip(ids, names, strict=True)),
+        rows=dict(zip(ids, counts, strict=True)),
     )
-
-
-def _only(entries: Mapping[str, int] | None) -> str:
-    assert entries is not None, "there is room for one"
-    (id,) = entries
-    return id

@@ -30,6 +30,11 @@ def sketch_sql(key: str, value: str, bits: int, mode: str = "max") -> str:
     return f"tuple_sketch_agg_double({key}, {value}, {bits}, '{mode}')"
 
 
+def only_key_sql(sketch: str) -> str:
+    """Return the only key of a sketch with one (Spark SQL), as ``read_sketch`` names it."""
+    return f"lower(hex(substring({sketch}, 9, {_HASH_BYTES})))"
+
+
 def read_sketch(sketch: bytes | None) -> dict[str, int] | None:
     """Return the values of a tuple sketch of DOUBLEs by the hex of their hash.
 
