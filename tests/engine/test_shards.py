@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from tidegate.state.watermark import SeenShards, Shard
+    from tidegate.state.shard_map import SeenShards, Shard
 
 START = datetime(2026, 1, 1, 10, tzinfo=UTC)
 CLOCK_US = 4_000_000_000_000_000

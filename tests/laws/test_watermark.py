@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from tidegate.plan.logical import Authority, EventTime, WatermarkSpec
 from tidegate.plan.settings import OnIdle, TimeMode
-from tidegate.state.watermark import SeenShards, Shard, WatermarkState, advance
+from tidegate.state.shard_map import SeenShards, Shard
+from tidegate.state.watermark import WatermarkState, advance
 
 SPEC = WatermarkSpec(
     mode=TimeMode.EVENT,

@@ -18,7 +18,7 @@ from tidegate.metrics.report import PHASES, BatchReport, Counts, Dropped
 from tidegate.metrics.server import serve_metrics
 from tidegate.metrics.shards import MOST_SHARDS, UNUSED, StepShards
 from tidegate.metrics.table import ALL, CAUSES, FATES
-from tidegate.state.watermark import Shard
+from tidegate.state.shard_map import Shard
 
 ROOT = Path(__file__).parents[2]
 

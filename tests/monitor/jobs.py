@@ -20,7 +20,8 @@ from state.manifests import SECOND, local_files, manifest
 from tidegate.metrics.report import Counts, Emissions, StepSummary
 from tidegate.state.manifest import Segment, Tables, Writer
 from tidegate.state.plans import put_plan
-from tidegate.state.watermark import Shard, WatermarkState
+from tidegate.state.shard_map import Shard
+from tidegate.state.watermark import WatermarkState
 from tidegate.time import format_time
 
 SIZE_US = 10 * SECOND

@@ -25,7 +25,8 @@ from tidegate.monitor import server as server_module
 from tidegate.monitor.server import MonitorServer
 from tidegate.monitor.watch import Watch
 from tidegate.state.reader import StateReader
-from tidegate.state.watermark import Shard, WatermarkState
+from tidegate.state.shard_map import Shard
+from tidegate.state.watermark import WatermarkState
 
 NOW = 1_000 * SECOND
 

@@ -20,7 +20,8 @@ from tidegate.cli import main
 from tidegate.monitor.top import Top
 from tidegate.monitor.watch import Watch
 from tidegate.monitor.words import clock_time, plain, seconds, short, sparkline
-from tidegate.state.watermark import Shard, WatermarkState
+from tidegate.state.shard_map import Shard
+from tidegate.state.watermark import WatermarkState
 
 NOW = 1_000 * SECOND
 

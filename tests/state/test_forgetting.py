@@ -17,8 +17,9 @@ from tidegate.state.intents import Intent, StepKind, put_intent
 from tidegate.state.manifest import Manifest
 from tidegate.state.manifest_log import ManifestLog
 from tidegate.state.reader import StateReader
+from tidegate.state.shard_map import Shard
 from tidegate.state.shards import ShardTable
-from tidegate.state.watermark import Shard, WatermarkState
+from tidegate.state.watermark import WatermarkState
 from tidegate.state.writers import check_claim, claim
 
 from .manifests import SECOND, local_files, manifest

@@ -11,7 +11,8 @@ from tidegate.errors import StateError
 from tidegate.metrics.report import Counts
 from tidegate.state.manifest import Manifest, StateFile, Tables
 from tidegate.state.reader import StateReader
-from tidegate.state.watermark import Shard, WatermarkState
+from tidegate.state.shard_map import Shard
+from tidegate.state.watermark import WatermarkState
 
 from .manifests import manifest, segment
 

@@ -14,8 +14,9 @@ from tidegate.errors import StateError
 from tidegate.state.files import LocalFiles
 from tidegate.state.manifest import MOST_SHARDS, Manifest, Tables
 from tidegate.state.reader import StateReader
+from tidegate.state.shard_map import Shard
 from tidegate.state.shards import ShardTable
-from tidegate.state.watermark import Shard, WatermarkState
+from tidegate.state.watermark import WatermarkState
 
 from .manifests import local_files, manifest
 

@@ -25,7 +25,8 @@ from state.manifests import SECOND
 from systems.browser import Page, open_browser
 from tidegate.monitor.server import MonitorServer
 from tidegate.state.manifest import Segment, StateFile, Tables
-from tidegate.state.watermark import Shard, WatermarkState
+from tidegate.state.shard_map import Shard
+from tidegate.state.watermark import WatermarkState
 
 SCRIPT = "<img src=x onerror=document.title='broken'>"
 PAGES = ("/home", "/search", "/cart", "/<b>pay</b>")

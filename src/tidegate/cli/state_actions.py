@@ -13,7 +13,7 @@ from tidegate.inspection.verify import verify
 from tidegate.state.forgetting import NULL, forget_shards
 from tidegate.state.reader import StateReader
 from tidegate.state.rollback import roll_back
-from tidegate.state.watermark import Shard
+from tidegate.state.shard_map import Shard
 
 
 def verify_all(readers: Mapping[str, StateReader], *, as_json: bool) -> bool:

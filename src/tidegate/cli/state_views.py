@@ -17,7 +17,7 @@ from tidegate.inspection.summary import segment_facts, shard_facts, summary
 from tidegate.inspection.values import NEEDS_SPARK
 from tidegate.inspection.window_rows import interval, window_rows
 from tidegate.state.reader import StateReader
-from tidegate.state.watermark import SHARD_COUNTS
+from tidegate.state.shard_map import SHARD_COUNTS
 from tidegate.time import format_duration, from_text, parse_duration
 
 # With more state rows than this the summary does not read them in order to count open windows.

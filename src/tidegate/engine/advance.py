@@ -11,7 +11,8 @@ from tidegate.engine.rows.duplicates import sort_out
 from tidegate.engine.rows.lateness import SeenBefore
 from tidegate.engine.rows.shard_rows import without
 from tidegate.engine.windows.operator import Arrival, Ingested
-from tidegate.state.watermark import SINGLE_SHARD, SeenShards, Shard, WatermarkState, advance
+from tidegate.state.shard_map import SeenShards, Shard
+from tidegate.state.watermark import SINGLE_SHARD, WatermarkState, advance
 
 if TYPE_CHECKING:
     from tidegate.engine.job import Job

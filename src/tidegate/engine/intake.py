@@ -25,7 +25,8 @@ from tidegate.plan.logical import Authority
 from tidegate.plan.settings import TimeMode
 from tidegate.state.intents import Intent, StepKind
 from tidegate.state.manifest import Manifest, Segment, Tables
-from tidegate.state.watermark import SeenShards, WatermarkState
+from tidegate.state.shard_map import SeenShards
+from tidegate.state.watermark import WatermarkState
 from tidegate.time import format_time
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidegate.metrics.report import PHASES, BatchReport, StepSummary
+from tidegate.state.shard_map import ShardMap
 
 if TYPE_CHECKING:
     from tidegate.engine.job import Job
@@ -63,9 +64,7 @@ def report_of(after: Manifest, counts: Counts, job: Job, stopwatch: Stopwatch) -
         epoch=after.epoch,
         clock_us=after.clock_us,
         watermark_us=after.watermark.watermark_us,
-        event_time_us=max(
-            (shard.event_time_us for shard in after.watermark.shards.values()), default=None
-        ),
+        event_time_us=ShardMap.of(after.watermark.shards).greatest_time_us,
         open_windows=job.operator.open_windows(after),
         state_rows=sum(segment.rows for segment in segments),
         state_bytes=sum(segment.bytes for segment in after.segments),

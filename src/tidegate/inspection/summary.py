@@ -9,7 +9,7 @@ from typing import Any
 from tidegate.inspection.shown import time_text
 from tidegate.state.manifest import Manifest, Segment, Tables
 from tidegate.state.plan_file import PlanFile
-from tidegate.state.watermark import SHARD_COUNTS, Shard
+from tidegate.state.shard_map import SHARD_COUNTS, Shard
 
 TABLES = tuple(each.name for each in fields(Tables))
 

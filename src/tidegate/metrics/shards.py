@@ -60,7 +60,7 @@ class StepShards:
     def rows_of(self, id: str) -> dict[str, int]:
         """Return the rows that a shard had in the step, by the names of ``Counts``."""
         before, after = self.before.get(id), self.after.get(id)
-        if after is None or after is before:
+        if after is None or after == before:
             return {}
         found = {"rows_in": after.rows - (0 if before is None else before.rows)}
         if after.counts:

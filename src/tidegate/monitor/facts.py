@@ -13,7 +13,7 @@ from tidegate.monitor.history import Point
 from tidegate.monitor.plan_tree import plan_tree
 from tidegate.plan.side_output import KINDS, SideOutputKind
 from tidegate.state.manifest import Manifest
-from tidegate.state.watermark import Shard
+from tidegate.state.shard_map import Shard
 
 # The numbers on top of the page, by the metrics that they are.
 _METRICS = {metric.name: metric for metric in METRICS}

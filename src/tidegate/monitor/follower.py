@@ -25,7 +25,7 @@ from tidegate.processes import is_running
 from tidegate.state.manifest import Manifest, Writer
 from tidegate.state.plan_file import PlanFile
 from tidegate.state.reader import StateReader
-from tidegate.state.watermark import Shard
+from tidegate.state.shard_map import Shard
 
 # Open windows that are listed.
 MOST_WINDOWS = 100

@@ -22,8 +22,9 @@ from tidegate.state.intents import find_intent
 from tidegate.state.manifest import Manifest
 from tidegate.state.manifest_log import ManifestLog, manifest_name, reason
 from tidegate.state.rollback import check_no_rollback
+from tidegate.state.shard_map import Shard
 from tidegate.state.shards import ShardTable, with_shards
-from tidegate.state.watermark import SINGLE_SHARD, Shard
+from tidegate.state.watermark import SINGLE_SHARD
 from tidegate.state.writers import check_claim, check_stopped, claim, displaced
 
 # What stands for the shard whose value is NULL, unless a shard has this text.

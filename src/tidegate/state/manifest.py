@@ -15,7 +15,8 @@ from typing import Any
 
 from tidegate.errors import StateError
 from tidegate.metrics.report import Counts, Dropped, Emissions, StepSummary
-from tidegate.state.watermark import Shard, WatermarkState
+from tidegate.state.shard_map import Shard
+from tidegate.state.watermark import WatermarkState
 
 # The version of manifests, intents, ``plan.json`` and of the files that manifests name.
 MANIFEST_VERSION = 3
@@ -194,8 +195,8 @@ class Manifest:
 
     def as_json(self) -> dict[str, Any]:
         """Return what the file says, without the shards if there is a table of them."""
-        watermark = replace(self.watermark, shards={}) if self.tables.shards else self.watermark
-        return asdict(replace(self, watermark=watermark))
+        shards = {} if self.tables.shards else dict(self.watermark.shards)
+        return asdict(replace(self, watermark=replace(self.watermark, shards=shards)))
 
     @staticmethod
     def from_json(text: str, *, path: str) -> Manifest:

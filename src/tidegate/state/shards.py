@@ -19,7 +19,7 @@ there were such; only the id, if the shard has been forgotten.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from json.encoder import encode_basestring
 from typing import Any, TypeAlias
@@ -37,12 +37,13 @@ from tidegate.state.manifest import (
     reading,
 )
 from tidegate.state.manifest_log import reason
-from tidegate.state.watermark import Shard
+from tidegate.state.shard_map import Entry, Shard, ShardMap
 
 # None is a shard that has been forgotten.
 Changes: TypeAlias = Mapping[str, Shard | None]
 
 _FILE = "shards.json"
+_LINE = ",\n"
 
 # With more files than this, all but the first are merged.
 _MOST_FILES = 8
@@ -77,28 +78,28 @@ class ShardTable:
         table = before.tables.shards
         if len(shards) <= MOST_SHARDS:
             return ()
-        changes = _changes(before.watermark.shards, shards)
+        now, then = ShardMap.of(shards), ShardMap.of(before.watermark.shards)
+        changes = now.changed_since(then) | (then.keys() - now.keys())
         if table and not changes:
             return table
         changed = sum(segment.rows for segment in table[1:]) + len(changes)
         if not table or changed > _REWRITTEN * len(shards):
-            return (self._write(shards),)
+            return (self._write(now),)
         if len(table) < _MOST_FILES:
-            return (*table, self._write(changes))
-        ids = {id for segment in table[1:] for id in _read(self.files, segment)} | changes.keys()
-        return (table[0], self._write({id: shards.get(id) for id in sorted(ids)}))
+            return (*table, self._write(now.only(changes), changes - now.keys()))
+        ids = {id for segment in table[1:] for id in _read(self.files, segment)} | changes
+        return (table[0], self._write(now.only(ids), ids - now.keys()))
 
-    def _write(self, shards: Changes) -> Segment:
+    def _write(self, shards: ShardMap, forgotten: Collection[str] = ()) -> Segment:
         name = self.new_name()
-        text = _to_json(shards)
+        text = _to_json(shards, forgotten)
         self.files.make_folder(f"{SEGMENTS}/{name}")
         self.files.put_if_absent(f"{SEGMENTS}/{name}/{_FILE}", text)
-        times = [shard.event_time_us for shard in shards.values() if shard is not None]
         return Segment(
             name=name,
-            first_us=min(times, default=0),
-            last_us=max(times, default=0),
-            rows=len(shards),
+            first_us=shards.least_time_us or 0,
+            last_us=shards.greatest_time_us or 0,
+            rows=len(shards) + len(forgotten),
             files=(StateFile(name=_FILE, bytes=len(text.encode())),),
         )
 
@@ -116,14 +117,6 @@ def with_shards(files: Files, manifest: Manifest) -> Manifest:
     return replace(manifest, watermark=replace(manifest.watermark, shards=shards))
 
 
-def _changes(before: Mapping[str, Shard], now: Mapping[str, Shard]) -> dict[str, Shard | None]:
-    # A shard that has not changed is the very same object, which is quick to see.
-    changed: dict[str, Shard | None] = {
-        id: shard for id, shard in now.items() if before.get(id) is not shard
-    }
-    return changed | dict.fromkeys(before.keys() - now.keys())
-
-
 def _merged(files: Iterable[Changes]) -> dict[str, Shard]:
     shards: dict[str, Shard | None] = {}
     for changes in files:
@@ -131,18 +124,18 @@ def _merged(files: Iterable[Changes]) -> dict[str, Shard]:
     return {id: shard for id, shard in shards.items() if shard is not None}
 
 
-def _to_json(shards: Changes) -> str:
-    entries = ",\n".join(_entry(id, shard) for id, shard in shards.items())
-    return f'{{"version": {MANIFEST_VERSION}, "shards": [\n{entries}]}}\n'
-
-
-def _entry(id: str, shard: Shard | None) -> str:
+def _to_json(shards: ShardMap, forgotten: Collection[str]) -> str:
     # As text, since a call of ``json.dumps`` for each of many takes three times as long.
-    if shard is None:
-        return f'["{id}"]'
-    name = "null" if shard.name is None else encode_basestring(shard.name)
-    counts = f", {json.dumps(shard.counts)}" if shard.counts else ""
-    return f'["{id}", {shard.event_time_us}, {shard.clock_us}, {name}, {shard.rows}{counts}]'
+    entries = [_text(entry) for entry in shards.entries()]
+    entries += [f'["{id}"]' for id in sorted(forgotten)]
+    return f'{{"version": {MANIFEST_VERSION}, "shards": [\n{_LINE.join(entries)}]}}\n'
+
+
+def _text(entry: Entry) -> str:
+    id, time_us, clock_us, name, rows, counts = entry
+    named = "null" if name is None else encode_basestring(name)
+    counted = f", {json.dumps(counts)}" if counts else ""
+    return f'["{id}", {time_us}, {clock_us}, {named}, {rows}{counted}]'
 
 
 def _read(files: Files, segment: Segment) -> Changes:

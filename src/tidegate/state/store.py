@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
     from pyspark.sql.types import StructType
 
-    from tidegate.state.watermark import Shard
+    from tidegate.state.shard_map import Shard
 
 _WRITE_OPTIONS = {
     # A manifest says which segments exist, so no marker file is needed.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate.engine.rows.fates import EVICTED_FATES, UNTIMED, Fate
 from tidegate.engine.rows.sketches import read_sketch, sketch_sql
 from tidegate.plan.columns import FATE, ROWS, SEEN_TIME, SHARD_HASH
-from tidegate.state.watermark import SHARD_COUNTS, SeenShards
+from tidegate.state.shard_map import SHARD_COUNTS, SeenShards
 
 if TYPE_CHECKING:
     from tidegate.metrics.report import Counts

@@ -37,7 +37,7 @@ from tidegate.plan.columns import OWN_TIME, SHARD, SHARD_HASH, TIME
 from tidegate.plan.time_columns import GREATEST_TIME_US, LEAST_TIME_US
 from tidegate.spark.observe import observed
 from tidegate.spark.statements import first_of_each, over
-from tidegate.state.watermark import SeenShards
+from tidegate.state.shard_map import SeenShards
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -1,0 +1,200 @@
+"""The shards of a stream, in columns: a batch changes thousands of them.
+
+An object for each shard and batch would cost a batch of 10,000 shards some 12 ms, and Python's
+garbage collector, which looks through all objects of the process now and then, as much again.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Container, Iterable, Iterator, KeysView, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import ne
+from typing import TypeAlias
+
+# Its id, greatest event time, clock, name, rows and counts: see ``Shard``.
+Entry: TypeAlias = tuple[str, int, int, str | None, int, Mapping[str, int]]
+
+# What is counted of the rows of a shard besides how many it had, by the names of ``Counts``.
+SHARD_COUNTS = ("late", "partial", "error", "duplicate", "evicted")
+
+_INT64 = "q"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shard:
+    """What is known of a shard.
+
+    Attributes:
+        event_time_us: the greatest event time seen.
+        clock_us: the clock of its last row.
+        name: the value of the shard expression as text; None for NULL, and for the single shard of
+            a query without a shard expression.
+        rows: how many rows it has had; 0 in a query without a shard expression.
+        counts: how many of them were late and so on, by the names of ``SHARD_COUNTS``. As the
+            other rows, these are counted as far as the batch told them by shard.
+    """
+
+    event_time_us: int
+    clock_us: int
+    name: str | None = None
+    rows: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenShards:
+    """What a batch has seen.
+
+    Attributes:
+        times: the greatest valid event time of each shard that had one, microseconds, by its id.
+        names: the names of shards, those that the state does not know yet among them.
+        rows, counts: as those of ``Shard``, of this batch alone, by the id of the shard.
+    """
+
+    times: Mapping[str, int] = field(default_factory=dict)
+    names: Mapping[str, str | None] = field(default_factory=dict)
+    rows: Mapping[str, int] = field(default_factory=dict)
+    counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+
+class ShardMap(Mapping[str, Shard]):
+    """Shards by their ids; never changed once made.
+
+    Args:
+        entries: the shards.
+    """
+
+    __slots__ = ("_clocks_us", "_counts", "_names", "_places", "_rows", "_times_us")
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        columns = list(zip(*entries, strict=True)) or [()] * 6
+        ids, times_us, clocks_us, names, rows, counts = columns
+        # Maps that differ in numbers only have the same places.
+        self._places: dict[str, int] = {id: place for place, id in enumerate(ids)}
+        self._names: Sequence[str | None] = names
+        self._times_us: array[int] = array(_INT64, times_us)
+        self._clocks_us: array[int] = array(_INT64, clocks_us)
+        self._rows: array[int] = array(_INT64, rows)
+        # Those that have had something to count.
+        self._counts = {id: each for id, each in zip(ids, counts, strict=True) if each}
+
+    @classmethod
+    def of(cls, shards: Mapping[str, Shard]) -> ShardMap:
+        """Return the same shards in columns."""
+        return shards if isinstance(shards, ShardMap) else cls(entries_of(shards))
+
+    def __getitem__(self, id: str) -> Shard:
+        place = self._places[id]
+        return Shard(
+            event_time_us=self._times_us[place],
+            clock_us=self._clocks_us[place],
+            name=self._names[place],
+            rows=self._rows[place],
+            counts=self._counts.get(id, {}),
+        )
+
+    def __contains__(self, id: object) -> bool:
+        return id in self._places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def keys(self) -> KeysView[str]:
+        """Return the ids."""
+        return self._places.keys()
+
+    @property
+    def least_time_us(self) -> int | None:
+        """The least of their event times."""
+        return min(self._times_us, default=None)
+
+    @property
+    def greatest_time_us(self) -> int | None:
+        """The greatest of their event times."""
+        return max(self._times_us, default=None)
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield all shards."""
+        columns = (self._times_us, self._clocks_us, self._names, self._rows)
+        for id, time_us, clock_us, name, rows in zip(self._places, *columns, strict=True):
+            yield id, time_us, clock_us, name, rows, self._counts.get(id, {})
+
+    def after(self, seen: SeenShards, clock_us: int) -> ShardMap:
+        """Return the shards after a batch.
+
+        Args:
+            seen: the shards of the batch.
+            clock_us: the batch's clock.
+        """
+        after = self._with(
+            (id, time_us, clock_us, seen.names.get(id), 0, {})
+            for id, time_us in seen.times.items()
+            if id not in self._places
+        )
+        places, times_us, clocks_us = after._places, after._times_us, after._clocks_us
+        for id, time_us in seen.times.items():
+            place = places[id]
+            clocks_us[place] = clock_us
+            times_us[place] = max(times_us[place], time_us)
+        rows = after._rows
+        for id, number in seen.rows.items():
+            if id in places:
+                rows[places[id]] += number
+        after._counts |= {
+            id: _sum(self._counts.get(id, {}), counts)
+            for id, counts in seen.counts.items()
+            if id in places
+        }
+        return after
+
+    def active_since(self, clock_us: int) -> ShardMap:
+        """Return those whose last row came after a clock."""
+        if min(self._clocks_us, default=clock_us + 1) > clock_us:
+            return self
+        return ShardMap(entry for entry in self.entries() if entry[2] > clock_us)
+
+    def only(self, ids: Container[str]) -> ShardMap:
+        """Return some of them."""
+        return ShardMap(entry for entry in self.entries() if entry[0] in ids)
+
+    def changed_since(self, before: ShardMap) -> set[str]:
+        """Return the ids of those that are new, or not what they were."""
+        if self._places is not before._places:
+            return {id for id, shard in self.items() if before.get(id) != shard}
+        differ = map(ne, self._numbers(), before._numbers())
+        changed = {id for id, differs in zip(self._places, differ, strict=True) if differs}
+        now, then = self._counts, before._counts
+        return changed | {id for id in now if now[id] != then.get(id)}
+
+    def _numbers(self) -> Iterator[tuple[int, int, int]]:
+        return zip(self._times_us, self._clocks_us, self._rows, strict=True)
+
+    def _with(self, new: Iterable[Entry]) -> ShardMap:
+        """Return these shards and new ones, in columns that the caller may change."""
+        more = list(new)
+        if more:
+            return ShardMap((*self.entries(), *more))
+        same = ShardMap()
+        same._places, same._names, same._counts = self._places, self._names, dict(self._counts)
+        same._times_us, same._clocks_us, same._rows = (
+            self._times_us[:],
+            self._clocks_us[:],
+            self._rows[:],
+        )
+        return same
+
+
+def entries_of(shards: Mapping[str, Shard]) -> Iterator[Entry]:
+    """Yield shards as entries."""
+    for id, shard in shards.items():
+        yield id, shard.event_time_us, shard.clock_us, shard.name, shard.rows, shard.counts
+
+
+def _sum(before: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
+    """The counts of a shard, those that are not 0, in the order of ``SHARD_COUNTS``."""
+    added = {name: before.get(name, 0) + more.get(name, 0) for name in SHARD_COUNTS}
+    return {name: number for name, number in added.items() if number}
