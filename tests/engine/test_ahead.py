@@ -474,6 +474,7 @@ def test_the_status_tells_of_a_step_that_fails_after_sparks_query_has_ended(
     assert hold.reached.wait(LONG)
     run.query.stop()
     assert run.status["active"]
+    assert not run.await_termination(0.2)
     hold.go_on.set()
     until(lambda: not run.status["active"])()
     assert "Failed" in str(run.status["failure"])

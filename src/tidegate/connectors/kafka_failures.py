@@ -26,7 +26,7 @@ _NO_TOPIC = (
 )
 _NO_BROKER = (
     'Start the broker, or correct options."kafka.bootstrap.servers" and the security options; '
-    "then restart the query: it runs the batch again."
+    "then restart the query: it completes the batch."
 )
 _LOGIN = (
     "Correct the user, the password or the mechanism in the security options (kafka.security.*, "

@@ -17,8 +17,8 @@ def in_a_batch(failure: BaseException) -> TidegateError:
         return failure
     what, mend = _explained(failure) or (
         reason_of(failure),
-        "The batch is not part of the state. Fix the cause and restart the query: it runs the "
-        "batch again and replaces what the batch has written.",
+        "The batch has not been committed. Fix the cause and restart the query: it completes the "
+        "batch and replaces what the batch has written.",
     )
     error = ExecutionError(f"the query stopped in a batch: {what}\n\n{mend}")
     error.__cause__ = failure

@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent import futures
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from time import monotonic
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from tidegate.engine.handover import SeveralSinks
@@ -115,6 +117,10 @@ class Finishing:
     def has_failed(self) -> bool:
         """Whether it has ended with an error."""
         return self._future.done() and self._future.exception() is not None
+
+    def has_ended_by(self, time: float) -> bool:
+        """Wait for it, at most until a time of ``monotonic``; return whether it has ended."""
+        return not futures.wait([self._future], max(0.0, time - monotonic())).not_done
 
     def wait(self) -> None:
         """Wait until it is finished; raise what it raised."""

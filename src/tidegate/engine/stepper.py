@@ -171,6 +171,11 @@ class Stepper:
         finishing = self._finishing
         return finishing is not None and finishing.has_failed
 
+    def is_finished_by(self, time: float) -> bool:
+        """Wait for such a step, at most until a time of ``monotonic``; whether it has ended."""
+        finishing = self._finishing
+        return finishing is None or finishing.has_ended_by(time)
+
     def settle(self) -> None:
         """Wait for the step that is finished beside the next one, if there is one.
 

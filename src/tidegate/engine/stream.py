@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
@@ -153,12 +154,16 @@ class Run:
         if self._gate.holds_me:
             raise refused_inside("wait for the end of the query")
         # An exception here is the failure of the query, which we report below.
+        asked = time.monotonic()
         with suppress(*JVM_ERRORS):
             if timeout is None:
                 self.query.awaitTermination()
             # Spark accepts fractions of a second, despite its annotation, but not 0.
             elif not self.query.awaitTermination(max(timeout, 0.001)):  # type: ignore[arg-type]
                 return False
+        # The last step may still be finished when Spark's query has ended.
+        if timeout is not None and not self._batches.is_finished_by(asked + timeout):
+            return False
         self._batches.settle()
         self._raise_failure()
         return True

@@ -384,7 +384,7 @@ class StateStore:
         return StateError(
             f"checkpoint {self.checkpoint} cannot be written: {reason(error)}\n\nThe current batch "
             f"failed and {so}. Free disk space, make the folder writable or mount it again; then "
-            "restart the query: it runs the batch again, and no result is lost or doubled."
+            "restart the query: it completes the batch, and no result is lost or doubled."
         )
 
     def _path(self, name: str) -> str:

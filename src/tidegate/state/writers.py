@@ -106,7 +106,7 @@ def check_claim(files: Files, mine: Writer) -> None:
         raise StateError(
             f"{files.where(FOLDER)} cannot be read: {reason(error)}\n\nTherefore it is unknown "
             "whether another process writes to this checkpoint, and the batch is not committed. "
-            "Make the folder readable, then restart the query: it runs the batch again."
+            "Make the folder readable, then restart the query: it completes the batch."
         ) from error
     raise displaced(files, mine, other)
 
