@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +17,7 @@ import tidegate as tg
 from tidegate.connectors.sinks import FileSink
 from tidegate.engine import faults
 from tidegate.engine.batches import Batches
+from tidegate.engine.rows import duplicates
 from tidegate.errors import ExecutionError, StateError
 from tidegate.metrics.report import Dropped
 from tidegate.state import store
@@ -62,9 +64,8 @@ class Query:
             .option("maxFilesPerTrigger", 1)
             .json(str(self.folder / "in"))
         )
-        query = tg.sql(
-            sql, settings={"event_time_field": "ts", "watermark_lag": "0s"}, streams={"r": rows}
-        )
+        asked = {"event_time_field": "ts", "watermark_lag": "0s"} | options.pop("settings", {})
+        query = tg.sql(sql, settings=asked, streams={"r": rows})
         return query.start(
             sink=sink or self.sink,
             checkpoint=str(self.checkpoint),
@@ -478,6 +479,27 @@ def test_the_status_tells_of_a_step_that_fails_after_sparks_query_has_ended(
     hold.go_on.set()
     until(lambda: not run.status["active"])()
     assert "Failed" in str(run.status["failure"])
+
+
+def test_keys_that_a_batch_reads_are_not_deleted_by_the_step_before(
+    query: Query, points: Points, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query.write(*range(4, 11))
+    numbered, calls = duplicates._numbered, count()
+
+    def wait_first(rows: DataFrame) -> DataFrame:
+        # By now the batch has chosen what it reads; one more call has checked the plan.
+        epoch = next(calls) - 1
+        if epoch > 0:
+            until(lambda: ("after_clean_up", epoch - 1) in points.reached)()
+        return numbered(rows)
+
+    monkeypatch.setattr(duplicates, "_numbered", wait_first)
+    # Segments with keys of a type whose order is unknown are all read; at eight, they are merged.
+    keys = {"dedup_key": "ts", "dedup_horizon": "1h"}
+    query.start(settings=keys).await_termination()
+    assert query.taken() == list(range(10))
+    assert query.results() == {epoch: 10 ** (epoch - 1) for epoch in range(1, 11)}
 
 
 @pytest.mark.whole

@@ -110,6 +110,7 @@ def test_no_query_waits_for_more_than_two_batches_of_each_other_one(seed: int, c
     waiting = [turns.begin(query) for query in queries]
     running: list[Turn] = []
     begun: dict[Turn, Counter[str]] = {turn: Counter() for turn in waiting}
+    places: Counter[int] = Counter()
     for _ in range(5000):
         while len(running) < cores:
             chosen = waiting.pop(_first(waiting))
@@ -120,8 +121,11 @@ def test_no_query_waits_for_more_than_two_batches_of_each_other_one(seed: int, c
         following = turns.begin(ended.query)
         for counts in begun.values():
             counts[ended.query] += 1
+        places[following.place] += 1
         waiting.append(following)
         begun[following] = Counter()
+    # There Spark takes one after the other, as without pools.
+    assert places[31] < 0.02 * places.total()
 
 
 def _first(waiting: list[Turn]) -> int:
@@ -138,3 +142,16 @@ def test_a_batch_keeps_its_place_until_the_thread_that_finishes_it_has_ended() -
     # Names begin again: each query goes before the one that is being finished once.
     assert [turns.begin(query).place for query in "bcdb"] == [0, 1, 2, 4]
     turns.end(first)
+
+
+def test_beside_a_batch_that_takes_very_long_the_others_keep_pools_of_their_own() -> None:
+    turns = Turns(32)
+    turns.begin("long")
+    running = [turns.begin(f"query {number}") for number in range(4)]
+    shared = 0
+    for _ in range(1000):
+        ended = running.pop(0)
+        turns.end(ended)
+        running.append(turns.begin(ended.query))
+        shared += len({turn.place for turn in running}) < len(running)
+    assert shared < 20

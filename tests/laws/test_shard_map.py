@@ -57,10 +57,19 @@ def test_any_batches_leave_what_they_leave_in_a_dictionary(
             id for id, shard in expected.items() if expected_before.get(id) != shard
         }
         times = [shard.event_time_us for shard in expected.values()]
-        assert shards.least_time_us == min(times, default=None)
+        assert shards.least_time() == min(times, default=None)
+        active = [
+            shard.event_time_us for shard in expected.values() if shard.clock_us > clock - silent_us
+        ]
+        assert shards.least_time(clock - silent_us) == min(active, default=None)
         assert shards.greatest_time_us == max(times, default=None)
         assert shards.active_since(clock - silent_us) == {
             id: shard for id, shard in expected.items() if shard.clock_us > clock - silent_us
         }
         assert ShardMap.of(expected) == shards == ShardMap(shards.entries())
-        assert shards.only({"a", "c"}) == {id: expected[id] for id in "ac" if id in expected}
+        some = [id for id in "ca" if id in expected]
+        assert shards.only(some) == {id: expected[id] for id in some}
+        anew = ShardMap(reversed(list(shards.entries())))
+        assert anew == shards
+        assert anew.changed_since(shards) == shards.changed_since(anew) == set()
+        assert anew.changed_since(before) == shards.changed_since(before)

@@ -11,7 +11,7 @@ from tidegate.engine.rows.duplicates import sort_out
 from tidegate.engine.rows.lateness import SeenBefore
 from tidegate.engine.rows.shard_rows import without
 from tidegate.engine.windows.operator import Arrival, Ingested
-from tidegate.state.shard_map import SeenShards, Shard
+from tidegate.state.shard_map import SeenShards, Shard, ShardMap
 from tidegate.state.watermark import SINGLE_SHARD, WatermarkState, advance
 
 if TYPE_CHECKING:
@@ -80,11 +80,10 @@ def _ingest(
 
 def _seen_before(shards: SeenShards, state: Manifest, job: Job) -> SeenBefore:
     """The greatest times of the shards before a batch, and the greatest after it."""
-    known = _known(state, job).values()
-    times = [*shards.times.values(), *(shard.event_time_us for shard in known)]
+    known = ShardMap.of(_known(state, job))
     return SeenBefore(
-        known={shard.name: shard.event_time_us for shard in known},
-        greatest_us=max(times, default=None),
+        known={name: time_us for _, time_us, _, name, _, _ in known.entries()},
+        greatest_us=latest(known.greatest_time_us, *shards.times.values()),
         sharded=job.shard_by is not None,
     )
 

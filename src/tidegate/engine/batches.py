@@ -176,16 +176,16 @@ class Batches:
         except BaseException as error:
             self.failure = self.failure or error
 
-    def is_finished_by(self, time: float) -> bool:
+    def is_finished_by(self, until: float) -> bool:
         """Wait, at most until a time, for the step that is finished beside the next one.
 
         Args:
-            time: by the clock of ``time.monotonic``.
+            until: by the clock of ``time.monotonic``.
 
         Returns:
             Whether it has ended, well or not; True too if there is none.
         """
-        return self.steppers.are_finished_by(time)
+        return self.steppers.are_finished_by(until)
 
     @property
     def is_finishing(self) -> bool:

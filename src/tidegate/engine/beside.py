@@ -179,9 +179,9 @@ class Steppers:
         """Whether finishing a step beside the next one has failed."""
         return any(each.has_failed_beside for each in self.all)
 
-    def are_finished_by(self, time: float) -> bool:
+    def are_finished_by(self, until: float) -> bool:
         """Wait for such a step, at most until a time of ``monotonic``; whether it has ended."""
-        return all(each.is_finished_by(time) for each in self.all)
+        return all(each.is_finished_by(until) for each in self.all)
 
     def settle(self) -> None:
         """Wait for the step that is finished beside the next one; raise what it raised."""

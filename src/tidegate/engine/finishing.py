@@ -118,9 +118,9 @@ class Finishing:
         """Whether it has ended with an error."""
         return self._future.done() and self._future.exception() is not None
 
-    def has_ended_by(self, time: float) -> bool:
+    def has_ended_by(self, until: float) -> bool:
         """Wait for it, at most until a time of ``monotonic``; return whether it has ended."""
-        return not futures.wait([self._future], max(0.0, time - monotonic())).not_done
+        return not futures.wait([self._future], max(0.0, until - monotonic())).not_done
 
     def wait(self) -> None:
         """Wait until it is finished; raise what it raised."""

@@ -115,8 +115,10 @@ def take_in(
 
     taken_in: tuple[Tables, Ingested, SeenShards] | None = None
     if batch.rows is not None:
+        # If the clock went back, keys that the step before forgets would be remembered.
+        known = early if leap is None else before()
         arrival = Arrival(
-            rows=batch.rows, start=start, state=lambda: before().tables, early=early.tables
+            rows=batch.rows, start=start, state=lambda: before().tables, early=known.tables
         )
         taken_in = ingest(arrival, state, job, io)
     settled = before()

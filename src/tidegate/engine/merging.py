@@ -24,6 +24,8 @@ from tidegate.engine.state_io import StateIO
 from tidegate.engine.tasks import BYTES_PER_TASK, Tasks, are_few, files_for
 from tidegate.plan.time_columns import GREATEST_TIME_US
 from tidegate.spark.isolation import cores_of, private_session
+from tidegate.spark.pools import turn_of
+from tidegate.state.cleaning import epoch_of
 from tidegate.state.manifest import Segment, Tables
 
 if TYPE_CHECKING:
@@ -68,7 +70,10 @@ def merge_segments(tables: Tables, intent: Intent, job: Job, io: StateIO, merges
     if job.duplicates is not None:
         of_keys = KeyMerge(duplicates=job.duplicates, epoch=epoch, bound_us=bound_us)
         keys = job.duplicates.remembered(keys, bound_us)
-        keys = merges.merged("duplicates", keys, of_keys, io)
+        # The next batch may be reading these already, and no manifest would name what is merged.
+        newest = tuple(each for each in keys if epoch_of(each.name) == epoch)
+        older = tuple(each for each in keys if each not in newest)
+        keys = (*merges.merged("duplicates", older, of_keys, io), *newest)
     quotas = tuple(s for s in tables.quotas if bound_us is None or s.last_us > bound_us)
     return replace(tables, windows=windows, duplicates=keys, quotas=quotas)
 
@@ -267,9 +272,11 @@ class _Running:
         self._future: Future[Segment | None] = Future()
 
         def run() -> None:
+            context = self._spark.sparkContext
             try:
-                self._spark.sparkContext.setJobGroup(self._group, "merge segments of the state")
-                self._future.set_result(merge.run(crowd, io, apart_us))
+                context.setJobGroup(self._group, "merge segments of the state")
+                with turn_of(self._group, context):
+                    self._future.set_result(merge.run(crowd, io, apart_us))
             except BaseException as error:
                 self._future.set_exception(error)
 

@@ -171,10 +171,10 @@ class Stepper:
         finishing = self._finishing
         return finishing is not None and finishing.has_failed
 
-    def is_finished_by(self, time: float) -> bool:
+    def is_finished_by(self, until: float) -> bool:
         """Wait for such a step, at most until a time of ``monotonic``; whether it has ended."""
         finishing = self._finishing
-        return finishing is None or finishing.has_ended_by(time)
+        return finishing is None or finishing.has_ended_by(until)
 
     def settle(self) -> None:
         """Wait for the step that is finished beside the next one, if there is one.
@@ -245,7 +245,7 @@ class Stepper:
         """Take in a batch; None if the state already contains it."""
         before = self._finishing
         if before is not None and self._is_next(batch, before.state):
-            with self._checkpoint.guarded():
+            with self._checkpoint.guarded(before.state):
                 return take_in(
                     before.state, self._settled, _batch_of(batch, rows), self._job, self._io
                 )
@@ -295,9 +295,11 @@ class Stepper:
         return follows and not goes_back(before, batch.clock_us, self._job.plan)
 
     def _settle(self) -> None:
-        finishing, self._finishing = self._finishing, None
-        if finishing is not None:
-            finishing.wait()
+        if self._finishing is not None:
+            try:
+                self._finishing.wait()
+            finally:
+                self._finishing = None
 
     def _settled(self) -> Manifest:
         self._settle()

@@ -146,7 +146,7 @@ def _of_shards(
 ) -> Iterator[tuple[list[str], float]]:
     """Yield the labels and values of a metric of shards."""
     if metric is SHARDS_METRIC:
-        yield [], len(shards.times())
+        yield [], len(shards.after)
     elif metric is SHARD_METRIC:
         for name, time_us in nsmallest(MOST_SHARDS, shards.times(), key=lambda shard: shard[1]):
             yield [name], time_us / 1_000_000

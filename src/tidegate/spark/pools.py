@@ -16,7 +16,8 @@ to all that are in use:
 
 Here A and B began first, D and E later and yet they go first: they have overtaken A and B. A query
 overtakes a batch once; with its next batch, C, it goes behind. So while a batch waits, each other
-query begins with two batches at most.
+query begins with two batches at most. Beside a batch that takes very long the others use up the
+places behind it; then they overtake it once more.
 """
 
 from __future__ import annotations
@@ -78,8 +79,12 @@ class Turns:
         """Return the place of a batch that begins."""
         with self._lock:
             later = [turn for turn in self._running if turn.place >= self._next]
+            behind = max((turn.place for turn in later), default=0) + 1
+            if behind > self._last:
+                for turn in later:
+                    turn.overtaken_by.clear()
             if any(query in turn.overtaken_by for turn in later):
-                place = min(max(turn.place for turn in later) + 1, self._last)
+                place = behind
             else:
                 place = self._next
                 self._next = (place + 1) % self._first_behind
@@ -146,9 +151,9 @@ class Shared:
     @contextmanager
     def taken(self) -> Iterator[None]:
         """Let the jobs of the current thread run in the pool meanwhile."""
-        if self._pool is not None:
-            self._context.setLocalProperty(POOL, self._pool)
         try:
+            if self._pool is not None:
+                self._context.setLocalProperty(POOL, self._pool)
             yield
         finally:
             if self._turn is not None:

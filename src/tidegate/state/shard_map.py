@@ -7,7 +7,7 @@ garbage collector, which looks through all objects of the process now and then, 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Container, Iterable, Iterator, KeysView, Mapping, Sequence
+from collections.abc import Iterable, Iterator, KeysView, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import ne
 from typing import TypeAlias
@@ -107,10 +107,16 @@ class ShardMap(Mapping[str, Shard]):
         """Return the ids."""
         return self._places.keys()
 
-    @property
-    def least_time_us(self) -> int | None:
-        """The least of their event times."""
-        return min(self._times_us, default=None)
+    def least_time(self, clock_us: int | None = None) -> int | None:
+        """Return the least of their event times.
+
+        Args:
+            clock_us: only of those whose last row came after it; None: of all.
+        """
+        if clock_us is None:
+            return min(self._times_us, default=None)
+        columns = zip(self._times_us, self._clocks_us, strict=True)
+        return min((time_us for time_us, clock in columns if clock > clock_us), default=None)
 
     @property
     def greatest_time_us(self) -> int | None:
@@ -130,11 +136,7 @@ class ShardMap(Mapping[str, Shard]):
             seen: the shards of the batch.
             clock_us: the batch's clock.
         """
-        after = self._with(
-            (id, time_us, clock_us, seen.names.get(id), 0, {})
-            for id, time_us in seen.times.items()
-            if id not in self._places
-        )
+        after = self._copy([id for id in seen.times if id not in self._places], seen)
         places, times_us, clocks_us = after._places, after._times_us, after._clocks_us
         for id, time_us in seen.times.items():
             place = places[id]
@@ -144,11 +146,9 @@ class ShardMap(Mapping[str, Shard]):
         for id, number in seen.rows.items():
             if id in places:
                 rows[places[id]] += number
-        after._counts |= {
-            id: _sum(self._counts.get(id, {}), counts)
-            for id, counts in seen.counts.items()
-            if id in places
-        }
+        counted = ((id, counts) for id, counts in seen.counts.items() if id in places and counts)
+        for id, counts in counted:
+            after._counts[id] = _sum(self._counts.get(id, {}), counts)
         return after
 
     def active_since(self, clock_us: int) -> ShardMap:
@@ -157,34 +157,48 @@ class ShardMap(Mapping[str, Shard]):
             return self
         return ShardMap(entry for entry in self.entries() if entry[2] > clock_us)
 
-    def only(self, ids: Container[str]) -> ShardMap:
-        """Return some of them."""
-        return ShardMap(entry for entry in self.entries() if entry[0] in ids)
+    def only(self, ids: Iterable[str]) -> ShardMap:
+        """Return some of them, in their order."""
+        places = self._places
+        return ShardMap(
+            (
+                id,
+                self._times_us[place],
+                self._clocks_us[place],
+                self._names[place],
+                self._rows[place],
+                self._counts.get(id, {}),
+            )
+            for id, place in sorted(((id, places[id]) for id in ids), key=lambda each: each[1])
+        )
 
     def changed_since(self, before: ShardMap) -> set[str]:
         """Return the ids of those that are new, or not what they were."""
-        if self._places is not before._places:
-            return {id for id, shard in self.items() if before.get(id) != shard}
-        differ = map(ne, self._numbers(), before._numbers())
-        changed = {id for id, differs in zip(self._places, differ, strict=True) if differs}
         now, then = self._counts, before._counts
-        return changed | {id for id in now if now[id] != then.get(id)}
+        changed = {id for id in now if now[id] != then.get(id)}
+        if self._places is before._places:
+            differ = map(ne, self._numbers(), before._numbers())
+            return changed | {id for id, each in zip(self._places, differ, strict=True) if each}
+        numbers = dict(zip(before._places, before._numbers(), strict=True))
+        names = dict(zip(before._places, before._names, strict=True))
+        for id, name, each in zip(self._places, self._names, self._numbers(), strict=True):
+            if numbers.get(id) != each or names[id] != name:
+                changed.add(id)
+        return changed
 
     def _numbers(self) -> Iterator[tuple[int, int, int]]:
         return zip(self._times_us, self._clocks_us, self._rows, strict=True)
 
-    def _with(self, new: Iterable[Entry]) -> ShardMap:
-        """Return these shards and new ones, in columns that the caller may change."""
-        more = list(new)
-        if more:
-            return ShardMap((*self.entries(), *more))
+    def _copy(self, new: Sequence[str], seen: SeenShards) -> ShardMap:
+        """Return these shards and new ones of a batch, without its rows."""
         same = ShardMap()
         same._places, same._names, same._counts = self._places, self._names, dict(self._counts)
-        same._times_us, same._clocks_us, same._rows = (
-            self._times_us[:],
-            self._clocks_us[:],
-            self._rows[:],
-        )
+        same._times_us = self._times_us + array(_INT64, map(seen.times.__getitem__, new))
+        same._clocks_us = self._clocks_us + array(_INT64, [0] * len(new))
+        same._rows = self._rows + array(_INT64, [0] * len(new))
+        if new:
+            same._places = self._places | {id: n for n, id in enumerate(new, len(self))}
+            same._names = (*self._names, *map(seen.names.get, new))
         return same
 
 

@@ -86,9 +86,9 @@ class ShardTable:
         if not table or changed > _REWRITTEN * len(shards):
             return (self._write(now),)
         if len(table) < _MOST_FILES:
-            return (*table, self._write(now.only(changes), changes - now.keys()))
+            return (*table, self._write(now.only(changes & now.keys()), changes - now.keys()))
         ids = {id for segment in table[1:] for id in _read(self.files, segment)} | changes
-        return (table[0], self._write(now.only(ids), ids - now.keys()))
+        return (table[0], self._write(now.only(ids & now.keys()), ids - now.keys()))
 
     def _write(self, shards: ShardMap, forgotten: Collection[str] = ()) -> Segment:
         name = self.new_name()
@@ -97,7 +97,7 @@ class ShardTable:
         self.files.put_if_absent(f"{SEGMENTS}/{name}/{_FILE}", text)
         return Segment(
             name=name,
-            first_us=shards.least_time_us or 0,
+            first_us=shards.least_time() or 0,
             last_us=shards.greatest_time_us or 0,
             rows=len(shards) + len(forgotten),
             files=(StateFile(name=_FILE, bytes=len(text.encode())),),

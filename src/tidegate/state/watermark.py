@@ -59,9 +59,8 @@ def advance(
 
 
 def _candidate(shards: ShardMap, clock_us: int, spec: WatermarkSpec) -> int | None:
-    if spec.idle_timeout_us is not None:
-        shards = shards.active_since(clock_us - spec.idle_timeout_us)
-    least_us = shards.least_time_us
+    timeout_us = spec.idle_timeout_us
+    least_us = shards.least_time(None if timeout_us is None else clock_us - timeout_us)
     if least_us is not None:
         return least_us - spec.lag_us
     return clock_us - spec.lag_us if spec.on_idle is OnIdle.ADVANCE else None
