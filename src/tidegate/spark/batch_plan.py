@@ -16,11 +16,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from tidegate.spark.calls import calls_of
+from tidegate.spark.calls import OTHER_SPARK, calls_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,10 +31,6 @@ _INNER = frozenset({"Project", "ColumnarToRow", "InputAdapter"})
 _SOURCES = frozenset({"FileSourceScanExec", "MicroBatchScanExec"})
 
 _ROWS_OF_SOURCE = "numOutputRows"
-
-# What its plans are is Spark's own affair, and another version may have others. A class that is
-# missing is a package to py4j, and calling that is a TypeError.
-_OTHER_SPARK = (PySparkException, Py4JError, TypeError)
 
 
 def _nothing(rows: int) -> None:
@@ -82,7 +76,7 @@ class BatchPlans:
                 return BatchRows(frame=rows)
             plan, source = found
             return BatchRows(frame=_frame_of(rows, plan), count=_counter(source))
-        except _OTHER_SPARK as error:
+        except OTHER_SPARK as error:
             _LOG.debug("a batch is read by its rows: %s", error)
             return BatchRows(frame=rows)
 
@@ -126,7 +120,7 @@ def _counter(source: Any) -> Callable[[int], None]:  # noqa: ANN401 - a JVM obje
         # The step is committed, so the query goes on without the count.
         try:
             source.longMetric(_ROWS_OF_SOURCE).set(rows)
-        except _OTHER_SPARK as error:
+        except OTHER_SPARK as error:
             _LOG.debug("Spark does not count %d rows of a source: %s", rows, error)
 
     return count

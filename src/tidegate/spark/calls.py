@@ -10,8 +10,16 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+# What is raised where the insides of Spark, which are its own affair, are not as expected. A class
+# that is missing is a package to py4j, and calling that is a TypeError.
+OTHER_SPARK = (PySparkException, Py4JError, TypeError)
 
 
 class Calls:

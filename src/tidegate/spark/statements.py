@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 
 from tidegate.spark.calls import calls_of
+from tidegate.spark.views import set_view
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +50,7 @@ def over_all(frames: Mapping[str, DataFrame], statement: str) -> DataFrame:
     number: int = session.hashCode()
     with _ONE_AT_A_TIME[number % len(_ONE_AT_A_TIME)]:
         for name, frame in frames.items():
-            frame._jdf.createOrReplaceTempView(_VIEW + name)
+            set_view(_VIEW + name, frame)
         # ``spark.sql`` makes an array of no arguments first: four round trips.
         return DataFrame(session.sql(_named(statement, frames)), spark)
 
