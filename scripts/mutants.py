@@ -142,8 +142,8 @@ MUTANTS = (
     Mutant(
         name="the watermark has no lag",
         file="state/watermark.py",
-        old="return min(active) - spec.lag_us",
-        new="return min(active)",
+        old="return least_us - spec.lag_us",
+        new="return least_us",
         tests=cases("watermark"),
     ),
     Mutant(
@@ -497,8 +497,8 @@ MUTANTS = (
     Mutant(
         name="late rows of sessions are judged by windows that the step before has closed",
         file="engine/intake.py",
-        old="state=lambda: before().tables)",
-        new="state=lambda: early.tables)",
+        old="state=lambda: before().tables,",
+        new="state=lambda: early.tables,",
         tests=("tests/laws/test_ahead.py",),
     ),
     Mutant(
@@ -563,5 +563,19 @@ MUTANTS = (
         old="if any(query in turn.overtaken_by for turn in later):",
         new="if False:",
         tests=("tests/engine/test_pools.py",),
+    ),
+    Mutant(
+        name="keys that the next batch may be reading are merged and deleted",
+        file="engine/merging.py",
+        old="if epoch_of(each.name) == epoch)",
+        new="if False)",
+        tests=("tests/engine/test_ahead.py",),
+    ),
+    Mutant(
+        name="a shard whose rows alone have changed is not written",
+        file="state/shard_map.py",
+        old="zip(self._times_us, self._clocks_us, self._rows, strict=True)",
+        new="zip(self._times_us, self._clocks_us, self._clocks_us, strict=True)",
+        tests=("tests/laws/test_shard_map.py",),
     ),
 )
