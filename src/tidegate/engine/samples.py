@@ -31,6 +31,7 @@ from pyspark.sql.types import (
 from tidegate.names import in_backticks
 from tidegate.plan.columns import PLACE_IN_TASK
 from tidegate.spark.observe import observed, observed_soon
+from tidegate.spark.statements import ROW_NUMBER, selected
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -119,7 +120,7 @@ def with_sample(
     row = f"left(to_json(struct({shown}), map('ignoreNullFields', 'false')), {MOST_CHARACTERS})"
     # NULLs are not collected, and a row beyond the first ones does not become JSON.
     expressions[_SAMPLE] = f"collect_list(CASE WHEN {_NUMBER_IN_TASK} < {most} THEN {row} END)"
-    placed = rows.selectExpr("*", f"monotonically_increasing_id() AS {PLACE_IN_TASK}")
+    placed = selected(rows, "*", f"{ROW_NUMBER} AS {PLACE_IN_TASK}")
     watched, numbers = watch(placed, expressions)
     return watched.drop(PLACE_IN_TASK), numbers, lambda: tuple(numbers().get(_SAMPLE, ())[:most])
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 # that is missing is a package to py4j, and calling that is a TypeError.
 OTHER_SPARK = (PySparkException, Py4JError, TypeError)
 
+# So many lists of columns are kept.
+_TEXTS = 200
+
 
 class Calls:
     """Functions and classes of a JVM.
@@ -32,6 +35,7 @@ class Calls:
         no_columns: an empty sequence of columns.
         frame_of: makes a dataset of a session and a logical plan.
         planned: makes a logical node of one that gives its columns, and a physical plan.
+        texts: returns a sequence of texts, made once for each tuple.
     """
 
     def __init__(self, jvm: Any) -> None:  # noqa: ANN401 - py4j's view of the JVM
@@ -44,12 +48,20 @@ class Calls:
         self._list = jvm.java.util.ArrayList
         self._sequence = jvm.org.apache.spark.api.python.PythonUtils.toSeq
         self.no_columns = self.columns(())
+        # Column lists are the same batch after batch.
+        self.texts = lru_cache(maxsize=_TEXTS)(self._texts)
 
     def columns(self, expressions: Sequence[str]) -> Any:  # noqa: ANN401 - a JVM object
         """Return a sequence of columns from Spark SQL texts."""
         found = self._list()
         for each in expressions:
             found.add(self.expression(each))
+        return self._sequence(found)
+
+    def _texts(self, texts: tuple[str, ...]) -> Any:  # noqa: ANN401 - a JVM object
+        found = self._list()
+        for text in texts:
+            found.add(text)
         return self._sequence(found)
 
 

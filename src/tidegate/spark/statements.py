@@ -101,6 +101,12 @@ def _of_ddl(spark: SparkSession, ddl: str) -> Any:  # noqa: ANN401 - a JVM objec
             sessions.clearActiveSession()
 
 
+def selected(frame: DataFrame, *columns: str) -> DataFrame:
+    """Do what ``frame.selectExpr`` does, in one round trip for columns that were used before."""
+    calls = calls_of(frame.sparkSession)
+    return DataFrame(frame._jdf.selectExpr(calls.texts(columns)), frame.sparkSession)
+
+
 def first_of_each(frame: DataFrame, rows: int) -> DataFrame:
     """Return the first rows of each partition of a frame; the others are not read.
 

@@ -35,7 +35,7 @@ from tidegate.errors import ExecutionError
 from tidegate.plan.columns import BEYOND, DEDUP_KEY, DUPLICATE, FATE, KEY_PLACE, SINCE, TIME
 from tidegate.plan.time_columns import LEAST_TIME_US
 from tidegate.spark.observe import observed
-from tidegate.spark.statements import ROW_NUMBER, by_reference, over_all
+from tidegate.spark.statements import ROW_NUMBER, by_reference, over_all, selected
 from tidegate.state.manifest import Segment, Tables
 
 if TYPE_CHECKING:
@@ -348,7 +348,7 @@ class _Written:
 
 
 def _numbered(rows: DataFrame) -> DataFrame:
-    return rows.selectExpr("*", f"{ROW_NUMBER} AS {KEY_PLACE}")
+    return selected(rows, "*", f"{ROW_NUMBER} AS {KEY_PLACE}")
 
 
 def _marked(numbered: DataFrame, found: DataFrame) -> DataFrame:

@@ -38,7 +38,7 @@ from tidegate.plan.guarded import Guarded, first_error
 from tidegate.plan.settings import ErrorPolicy
 from tidegate.plan.stages import IngestPartials, IngestRows
 from tidegate.plan.windows import Count, Sliding, State
-from tidegate.spark.statements import by_reference
+from tidegate.spark.statements import by_reference, selected
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -119,7 +119,7 @@ class Finisher:
                 WINDOW_END, WINDOW_START, *self._order()
             )
         more = [*(self._identity() if self.identified else ()), *self._time()]
-        return closed.selectExpr(*self.items, *more)
+        return selected(closed, *self.items, *more)
 
     @property
     def items(self) -> list[str]:

@@ -27,6 +27,7 @@ from tidegate.plan.columns import (
     SPLIT_PLACE,
 )
 from tidegate.spark.observe import observed
+from tidegate.spark.statements import selected
 from tidegate.state.manifest import Segment
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def take_in(placed: DataFrame, intake: Intake, start: BatchStart, io: StateIO) -
     large: Mapping[str, str] = {}
     if tells_shards:
         sketches = shard_sketches(start.counted, _conditions(intake))
-        placed = placed.selectExpr("*", *sketches.columns)
+        placed = selected(placed, "*", *sketches.columns)
         expressions["mixed"], large = mixed_sql(), sketches.observed
     watched, numbers = observed(placed, expressions, large)
     kept = intake.shape.kept(watched)

@@ -39,7 +39,7 @@ from tidegate.plan.columns import (
     START,
     TIME,
 )
-from tidegate.spark.statements import over
+from tidegate.spark.statements import over, selected
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -160,7 +160,7 @@ class Partials:
         columns = [column.name for column in self.aggregation.partial_columns]
         if FIRST_PLACE in placed.columns:
             columns += [FIRST_PLACE, LAST_PLACE, SPLIT_PLACE]
-        return placed.where(KEPT).selectExpr(*self._place, *self.keys, *columns)
+        return selected(placed.where(KEPT), *self._place, *self.keys, *columns)
 
     def merge(self, state: DataFrame) -> DataFrame:
         group = ", ".join([*self._place, *self.keys])
