@@ -275,7 +275,7 @@ class _Running:
             context = self._spark.sparkContext
             try:
                 context.setJobGroup(self._group, "merge segments of the state")
-                with turn_of(self._group, context):
+                with turn_of(f"{io.store.checkpoint} merge", context):
                     self._future.set_result(merge.run(crowd, io, apart_us))
             except BaseException as error:
                 self._future.set_exception(error)

@@ -295,11 +295,14 @@ class Stepper:
         return follows and not goes_back(before, batch.clock_us, self._job.plan)
 
     def _settle(self) -> None:
-        if self._finishing is not None:
+        finishing = self._finishing
+        if finishing is not None:
             try:
-                self._finishing.wait()
+                finishing.wait()
             finally:
-                self._finishing = None
+                # Ctrl-C ends the wait, not the step.
+                if finishing.is_done:
+                    self._finishing = None
 
     def _settled(self) -> Manifest:
         self._settle()

@@ -1,8 +1,7 @@
 """Frames from SQL text: one statement over a frame, instead of a long chain of DataFrame calls.
 
 Each DataFrame call analyzes its plan again and costs several round trips to the JVM; a small batch
-would spend much of its time there. A statement is analyzed only once, but the view that it reads
-costs as much as two calls, so a chain of one or two calls is better left as it is.
+would spend much of its time there. A statement is analyzed only once.
 """
 
 from __future__ import annotations
