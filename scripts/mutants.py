@@ -578,4 +578,11 @@ MUTANTS = (
         new="zip(self._times_us, self._clocks_us, self._clocks_us, strict=True)",
         tests=("tests/laws/test_shard_map.py",),
     ),
+    Mutant(
+        name="a clock that goes back brings back keys that the step before forgets",
+        file="engine/intake.py",
+        old="known = early if leap is None else before()",
+        new="known = early",
+        tests=("tests/engine/test_known_keys.py",),
+    ),
 )
