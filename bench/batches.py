@@ -1,11 +1,14 @@
-"""Runs a query over files that are written for it, one for each batch, and returns the reports."""
+"""Runs a query over files that are written for it, one for each batch; returns what they did."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,14 +27,35 @@ FIRST_MODIFIED = 1_700_000_000
 ROW_GROUP_BYTES = 1 << 20
 
 
-def reports_of(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batches:
+    """The batches of a run.
+
+    Attributes:
+        reports: one for each.
+        ended: the times at which they had ended, in seconds.
+    """
+
+    reports: Sequence[BatchReport]
+    ended: Sequence[float]
+
+    @property
+    def intervals_ms(self) -> list[float]:
+        """From the end of the batch before to the end of this one, from the second batch on.
+
+        A batch that is finished beside the next one lasts longer than that.
+        """
+        return [1_000 * (end - before) for before, end in pairwise(self.ended)]
+
+
+def batches_of(
     harness: Harness,
     sql: str,
     schema: str,
     settings: Mapping[str, str],
     batches: Callable[[SparkSession], Iterable[DataFrame]],
-) -> list[BatchReport]:
-    """Return the reports of a query that reads the stream ``events``.
+) -> Batches:
+    """Return the batches of a query that reads the stream ``events``.
 
     Args:
         harness: the benchmark's.
@@ -51,16 +75,22 @@ def reports_of(
             .parquet(str(folder / "in"))
         )
         reports: list[BatchReport] = []
+        ended: list[float] = []
+
+        def note(report: BatchReport) -> None:
+            reports.append(report)
+            ended.append(time.monotonic())
+
         run = tg.sql(sql, settings=settings, streams={"events": events}).start(
             sink=str(folder / "out"),
             checkpoint=str(folder / "checkpoint"),
             once=True,
-            on_batch=reports.append,
+            on_batch=note,
         )
         run.await_termination()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return reports
+    return Batches(reports=reports, ended=ended)
 
 
 def _write(rows: DataFrame, folder: Path, number: int) -> None:

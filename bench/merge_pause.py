@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from bench.batches import reports_of
+from bench.batches import batches_of
 from bench.report import Report, Table, paired
 from bench.rounds import Harness, progress
 
@@ -71,7 +71,7 @@ def _reports(harness: Harness, rows: int) -> Sequence[BatchReport]:
         return _batches(spark, rows)
 
     settings = {"event_time_field": "ts", "watermark_lag": "2s"}
-    reports = reports_of(harness, SQL, SCHEMA, settings, batches)
+    reports = batches_of(harness, SQL, SCHEMA, settings, batches).reports
     progress(f"merge_pause: {[report.duration_ms for report in reports]} ms")
     return reports
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bench.batches import reports_of
+from bench.batches import batches_of
 from bench.report import Report, Table, paired
 from bench.rounds import Harness, progress
 
@@ -33,15 +33,17 @@ SQL = f"""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lifetime:
-    """The reports of the batches that close, in one run beside so many open sessions."""
+    """The batches that close, in one run beside so many open sessions.
+
+    Attributes:
+        open_sessions: how many are open.
+        closes: the reports.
+        durations_ms: from the end of the batch before to the end of each.
+    """
 
     open_sessions: int
     closes: Sequence[BatchReport]
-
-    @property
-    def durations_ms(self) -> list[int]:
-        """The duration of each batch."""
-        return [report.duration_ms for report in self.closes]
+    durations_ms: Sequence[float]
 
     def failures(self) -> list[str]:
         """Return a sentence for each batch that closed a wrong number of sessions."""
@@ -77,8 +79,8 @@ def _line(lifetime: Lifetime) -> list[str]:
     return [
         f"{lifetime.open_sessions:,}",
         f"{statistics.median(durations):.0f}",
-        str(min(durations)),
-        str(max(durations)),
+        f"{min(durations):.0f}",
+        f"{max(durations):.0f}",
     ]
 
 
@@ -86,9 +88,14 @@ def _lifetime(harness: Harness, open_at_once: int) -> Lifetime:
     def batches(spark: SparkSession) -> Iterator[DataFrame]:
         return _batches(spark, open_at_once)
 
-    reports = reports_of(harness, SQL, SCHEMA, {"event_time_field": "ts"}, batches)
-    lifetime = Lifetime(open_sessions=open_at_once, closes=reports[FILLS + LEFT_OUT :])
-    progress(f"{open_at_once:,} open: {[report.duration_ms for report in reports]} ms")
+    run = batches_of(harness, SQL, SCHEMA, {"event_time_field": "ts"}, batches)
+    counted = FILLS + LEFT_OUT
+    lifetime = Lifetime(
+        open_sessions=open_at_once,
+        closes=run.reports[counted:],
+        durations_ms=run.intervals_ms[counted - 1 :],
+    )
+    progress(f"{open_at_once:,} open: {[round(ms) for ms in run.intervals_ms]} ms")
     return lifetime
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bench.batches import reports_of
+from bench.batches import batches_of
 from bench.report import Figure, Report, Table
 from bench.rounds import Harness, progress
 
@@ -86,7 +86,7 @@ def _lifetime(harness: Harness, partitions: int) -> Lifetime:
         statements = _statements(partitions)
         return (spark.sql(statements[name]) for name in BATCHES)
 
-    reports = reports_of(harness, SQL, SCHEMA, {"time": "processing"}, batches)
+    reports = batches_of(harness, SQL, SCHEMA, {"time": "processing"}, batches).reports
     progress(f"{partitions:,} partitions: {sum(r.duration_ms for r in reports)} ms")
     return Lifetime(partitions=partitions, reports=dict(zip(BATCHES, reports, strict=True)))
 

@@ -13,14 +13,16 @@ from tidegate.api.query import Query, sql
 from tidegate.cases.model import FAR_AHEAD_US
 from tidegate.cases.stepper import CaseStepper, Outcome
 from tidegate.engine.job import make_operator
-from tidegate.engine.merging import MERGE_FACTOR
 from tidegate.engine.windows.operator import Closing
+from tidegate.engine.windows.sessions.ahead import Ahead
 from tidegate.engine.windows.sessions.due import DueSpans, Foresight
+from tidegate.engine.windows.sessions.settling import Settled
 from tidegate.state.manifest import Segment, Tables
+from tidegate.state.reader import StateReader
 from tidegate.state.store import StateStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
@@ -148,31 +150,32 @@ def test_a_close_beside_many_open_sessions_reads_pages_and_shuffles_no_other_key
     def batch(rows: str) -> Outcome:
         return stepper.batch(spark.sql(rows), FAR_AHEAD_US)
 
-    # 80,000 sessions that end one after another, in no order; a few small batches, the last of
-    # which has them merged, so that they are sorted.
+    # 80,000 sessions that end one after another, in no order; and small batches until they are
+    # merged, so that they are sorted.
     at = f"timestamp_millis({int(START.timestamp())}000L + "
     batch(
         f"SELECT {at} 10L * id) AS ts, CAST(id AS STRING) AS k FROM range(80000) ORDER BY hash(id)"
     )
-    for number in range(1, MERGE_FACTOR):
+    number = 1
+    while not any("merged" in each.name for each in StateReader(tmp_path).manifest().segments):
         batch(f"SELECT {at} 900000L + {number}) AS ts, 'other' AS k")
+        number += 1
     # Two of those that are due have gone on.
     batch(f"SELECT {at} 950000L) AS ts, k FROM VALUES ('3'), ('7') AS more(k)")
 
     with SqlMetrics(spark) as seen:
         closed = batch(f"SELECT {at} 1000100L) AS ts, 'another' AS k")
     assert len(closed.rows) == 8  # of the keys 0 to 9, whose last rows were before 0.1 s
-    # Two pages at most of what is due, three times, and once of what ends soon; the keys and times
-    # of all that it may touch.
+    # The first close looks through all keys and times, also for the next 63 ones, each of 0.1 s.
     assert max(seen.of(READ)) <= 80_000 + 10
-    assert sum(seen.of(READ)) <= 80_000 + 10 + 4 * 2 * PAGE + 10
-    assert max(seen.of(SHUFFLED)) <= 20
+    assert max(seen.of(SHUFFLED)) <= 64 * 10 + 10
     with SqlMetrics(spark) as seen:
         closed = batch(f"SELECT {at} 1000200L) AS ts, 'one more' AS k")
     assert len(closed.rows) == 10
-    # The close before has told that few are due, so they need not be counted.
-    assert sum(seen.of(READ)) <= 80_000 + 20 + 3 * 2 * PAGE + 20
-    assert max(seen.of(SHUFFLED)) <= 20
+    # Two pages at most of what is due and ends soon; what may go on; what was written since; and
+    # the results.
+    assert sum(seen.of(READ)) <= 2 * PAGE + 2 + 4 + 10
+    assert seen.of(SHUFFLED) == [1], "the row of the batch"
 
 
 def test_the_next_close_knows_how_many_are_due_within_what_was_seen() -> None:
@@ -184,6 +187,38 @@ def test_the_next_close_knows_how_many_are_due_within_what_was_seen() -> None:
     assert foresight.most([seen, new], 10, 20) == 8
     # A batch that is run again asks for what was due before, and a longer one for what was unseen.
     assert foresight.most([seen], 9, 20) == foresight.most([seen], 10, 21) == 1
+
+
+def test_what_a_close_has_found_serves_others_that_ask_for_no_more() -> None:
+    old, new, written = segment("old", 0, 90), segment("new", 50, 95), segment("written", 5, 95)
+    many = replace(old, rows=1_000_000)
+    ahead = Ahead(until_us=20 * SECOND, names=frozenset({"old"}), found=None)
+
+    def serves(until: int, *beside: Segment, due: Sequence[Segment] = (many,)) -> bool:
+        asked = DueSpans(spans=Uncounted(), segments=due, due_us=until * SECOND)
+        return ahead.serves(asked, [many, *beside])
+
+    assert serves(20, new)
+    assert not serves(21, new), "it looked at what ends before 20 s"
+    assert not serves(20, written, due=[many, written]), "keys that nobody has looked for"
+    ahead.since.add("written")
+    assert serves(20, written, due=[many, written]), "keys that were looked for"
+    assert serves(20, replace(new, rows=125_000))
+    assert not serves(20, replace(new, rows=125_001)), "to read these costs too much"
+    assert not ahead.serves(DueSpans(spans=Uncounted(), segments=[], due_us=1), [new])
+
+
+def test_only_bounds_of_segments_with_due_spans_are_moved() -> None:
+    settled = Settled(
+        due_us=10 * SECOND,
+        segment=segment("w", 9, 9),
+        spans=1,
+        ended=1,
+        ended_rows=1,
+        next_us=30 * SECOND,
+    )
+    due, later = segment("due", 5, 40), segment("later", 20, 40)
+    assert settled.tightened([due, later]) == (segment("due", 30, 40), later)
 
 
 def test_what_is_due_is_not_counted_if_bounds_tell_that_it_is_much() -> None:

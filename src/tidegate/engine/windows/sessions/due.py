@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 
 from tidegate.engine.tasks import GROWTH, few_rows_of
 from tidegate.engine.windows.sessions.chains import LAST
+from tidegate.engine.windows.sessions.ranges import before, between
 from tidegate.state.manifest import Segment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from tidegate.engine.state_io import StateIO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +46,13 @@ class DueSpans:
         if sum(map(self._expected, self.segments)) > GROWTH * few:
             return False
         return self.spans.select(LAST).limit(few + 1).count() <= few
+
+    def ending_before(self, until_us: int, io: StateIO) -> DataFrame:
+        """The spans, and those of the same segments that are not due yet but end before a time."""
+        spans = io.read(self.segments)
+        if self.from_us is None:
+            return before(spans, until_us, self.segments)
+        return between(spans, self.from_us, until_us, self.segments)
 
     @property
     def _from_us(self) -> int:

@@ -32,19 +32,19 @@ from pyspark.sql import functions
 from tidegate.engine.rows.fates import Fate, fate_case, judge
 from tidegate.engine.rows.ingest import Intake, take_in
 from tidegate.engine.windows.operator import Arrival, Closed, Closing, Ingested, LateWindows
+from tidegate.engine.windows.sessions.ahead import Outlook
 from tidegate.engine.windows.sessions.chains import FIRST, LAST
 from tidegate.engine.windows.sessions.due import DueSpans, Foresight
 from tidegate.engine.windows.sessions.quotas import SessionQuotas
-from tidegate.engine.windows.sessions.record import Followed
-from tidegate.engine.windows.sessions.settling import (
-    Live,
-    Settling,
+from tidegate.engine.windows.sessions.ranges import (
     before,
     between,
     ends_before,
     open_from,
     reaching,
 )
+from tidegate.engine.windows.sessions.record import Followed
+from tidegate.engine.windows.sessions.settling import Live, Settling
 from tidegate.engine.windows.sessions.spans import LAST_TIME, SessionShape
 from tidegate.engine.windows.state_rows import KEPT
 from tidegate.plan.columns import FATE, IS_LATE, TIME
@@ -70,6 +70,7 @@ class SessionOperator:
     shape: SessionShape
     state_schema: StructType
     foresight: Foresight = field(default_factory=Foresight, compare=False)
+    outlook: Outlook = field(default_factory=Outlook, compare=False)
 
     def ingest(self, arrival: Arrival, io: StateIO) -> Ingested:
         start = arrival.start
@@ -100,6 +101,7 @@ class SessionOperator:
             schema=self.state_schema,
             following=self._following,
             foresight=self.foresight,
+            outlook=self.outlook,
         )
 
     def _taken_in(self, arrival: Arrival, io: StateIO) -> Ingested:
@@ -197,7 +199,7 @@ class SessionOperator:
                 from_us = closing.before_us - self.gap_us
                 spans = between(spans, from_us, due_us, due)
             due_spans = DueSpans(spans=spans, segments=due, due_us=due_us, from_us=from_us)
-            settled = self._settling.of_due(closing.epoch, due_spans, open_, io)
+            settled = self._settling.of_due(closing.epoch, due_spans, open_, io, looks_ahead=True)
         open_ = settled.tightened(open_)
         carried = (settled.segment,) if settled.segment.rows else ()
         left = replace(closing.tables, windows=(*open_, *carried))

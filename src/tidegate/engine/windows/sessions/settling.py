@@ -6,20 +6,25 @@ there for the results, and those that are still open stay in the state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions
-
 from tidegate.engine.tasks import GROWTH, are_few
+from tidegate.engine.windows.sessions.ahead import Close, Near, Outlook
 from tidegate.engine.windows.sessions.chains import FIRST, LAST
 from tidegate.engine.windows.sessions.due import DueSpans, Foresight
+from tidegate.engine.windows.sessions.ranges import (
+    before,
+    between,
+    ends_before,
+    of_same_keys,
+    open_from,
+)
 from tidegate.engine.windows.sessions.record import Followed
 from tidegate.engine.windows.sessions.spans import ENDS, SESSIONS, SessionShape
 from tidegate.plan.columns import ROWS
 from tidegate.spark.observe import observed
-from tidegate.spark.statements import by_reference
 from tidegate.state.manifest import Segment
 
 if TYPE_CHECKING:
@@ -39,6 +44,7 @@ class Settling:
         schema: the columns of the state.
         following: follows keys whose sessions may have parted.
         foresight: what the last close beside many spans has seen of the next one.
+        outlook: what a close beside many spans has found out for the next ones.
     """
 
     gap_us: int
@@ -46,22 +52,41 @@ class Settling:
     schema: StructType
     following: Followed
     foresight: Foresight
+    outlook: Outlook
 
     def of_due(
-        self, epoch: int, due: DueSpans, may_touch: Sequence[Segment], io: StateIO
+        self,
+        epoch: int,
+        due: DueSpans,
+        may_touch: Sequence[Segment],
+        io: StateIO,
+        *,
+        looks_ahead: bool = False,
     ) -> Settled:
         """Chain due spans with those that may touch them, and write the resulting spans.
 
         These have the bounds of whole sessions: sessions that reach ``due_us`` are still open, the
-        others have ended.
+        others have ended. ``looks_ahead``: whether this is a close, which others will follow.
         """
         io.tasks.set_for([*due.segments, *may_touch])
-        near = self._touching(due, may_touch, io) if may_touch else None
-        spans = None if near is None else near.spans
-        settled = self._written(epoch, self.shape.chained(due.spans, spans), due.due_us, io)
-        return settled if near is None else replace(settled, next_us=near.next_us())
+        near = self._touching(epoch, due, may_touch, io, looks_ahead) if may_touch else None
+        if near is None:
+            return self._written(epoch, self.shape.chained(due.spans, None), due.due_us, io)
+        settled = self._written(epoch, self.shape.chained(near.due, near.spans), due.due_us, io)
+        if looks_ahead:
+            self.outlook.note(settled.segment)
+        ends = near.ends()
+        self.foresight.note(near.watched, due.due_us, near.until_us, ends["rows"] or 0)
+        return replace(settled, next_us=_least(ends["next"], near.until_us))
 
-    def _touching(self, due: DueSpans, may_touch: Sequence[Segment], io: StateIO) -> _Near:
+    def _touching(
+        self,
+        epoch: int,
+        due: DueSpans,
+        may_touch: Sequence[Segment],
+        io: StateIO,
+        looks_ahead: bool,
+    ) -> Near:
         """Keys and times of spans that are not due, and that due ones may touch.
 
         Beside many, those of a few due ones are found without a shuffle, and the next end is looked
@@ -70,24 +95,23 @@ class Settling:
         spans, to_us = io.read(may_touch), due.due_us + self.gap_us
         near = between(spans, due.due_us, to_us, may_touch, time=FIRST)
         near = near.select(*self.shape.keys, FIRST, LAST)
-        keys, numbers = self.shape.keys, {"next": f"min({LAST})"}
-        # A span that is not near begins, and so ends, the gap after ``due_us`` or later.
+        keys = self.shape.keys
+        ends = {"next": f"min({LAST})", "rows": "count(1)"}
         if not keys or are_few(may_touch) or not due.are_few(self.foresight):
-            watched, seen = observed(near, numbers)
-            return _Near(watched, lambda: _least(seen()["next"], to_us))
+            watched, seen = observed(near, ends)
+            # A span that is not near begins, and so ends, the gap after ``due_us`` or later.
+            return Near(due=due.spans, spans=watched, watched=may_touch, until_us=to_us, ends=seen)
         io.tasks.set(1)
+        if looks_ahead:
+            close = Close(epoch=epoch, due=due, may_touch=may_touch, keys=keys, gap_us=self.gap_us)
+            ahead = self.outlook.near(close, io)
+            if ahead is not None:
+                return ahead
         soon_us = due.due_us + min(GROWTH * due.advance_us, self.gap_us)
-        numbers["rows"] = "count(1)"
-        watched, seen = observed(before(near, soon_us, may_touch), numbers)
+        watched, seen = observed(before(near, soon_us, may_touch), ends)
         later = open_from(near, soon_us, may_touch)
-        found = _of_same_keys(watched.unionByName(later), due.spans, keys)
-
-        def next_us() -> int:
-            ends = seen()
-            self.foresight.note(may_touch, due.due_us, soon_us, ends["rows"])
-            return _least(ends["next"], soon_us)
-
-        return _Near(found, next_us)
+        found = of_same_keys(watched.unionByName(later), due.spans, keys)
+        return Near(due=due.spans, spans=found, watched=may_touch, until_us=soon_us, ends=seen)
 
     def of_followed(
         self, epoch: int, live: Live, behind: Sequence[Segment], due_us: int, io: StateIO
@@ -141,19 +165,12 @@ class Settling:
             rows=found["open"],
         )
         return Settled(
+            due_us=due_us,
             segment=segment,
             spans=found["spans"],
             ended=found["ended"] or 0,
             ended_rows=found["ended_rows"] or 0,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Near:
-    """Spans that due ones may touch; ``next_us`` is called after the job, see ``Settled``."""
-
-    spans: DataFrame
-    next_us: Callable[[], int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,13 +187,15 @@ class Settled:
     """Due spans after chaining.
 
     Attributes:
+        due_us: spans before it were due.
         segment: the segment written; its bounds and row count are those of sessions still open.
         spans: how many it has in all.
         ended: how many sessions have ended; ``ended_rows`` is their number of rows.
-        next_us: a time before which no other span of the segments read ends; None if none were
-            read.
+        next_us: a time before which no other span ends in the segments that have due ones; None if
+            none were read.
     """
 
+    due_us: int
     segment: Segment
     spans: int
     ended: int
@@ -190,59 +209,14 @@ class Settled:
 
     def tightened(self, segments: Sequence[Segment]) -> tuple[Segment, ...]:
         """Return segments with bounds that exclude spans already handled."""
-        if self.next_us is None:
+        next_us = self.next_us
+        if next_us is None:
             return tuple(segments)
-        return tuple(replace(s, first_us=max(s.first_us, self.next_us)) for s in segments)
-
-
-def reaching(segments: Sequence[Segment], time_us: int) -> tuple[Segment, ...]:
-    """Segments with a span whose last row is not before a time."""
-    return tuple(segment for segment in segments if segment.last_us >= time_us)
-
-
-def before(
-    spans: DataFrame, us: int, segments: Sequence[Segment] = (), *, time: str = LAST
-) -> DataFrame:
-    """Spans of segments whose last row (or the one at ``time``) is before a time."""
-    return spans.where(f"{time} < {_constant(us, time, segments)}")
-
-
-def open_from(spans: DataFrame, us: int, segments: Sequence[Segment] = ()) -> DataFrame:
-    """Spans of segments whose last row is not before a time."""
-    return spans.where(f"{LAST} >= {_constant(us, LAST, segments)}")
-
-
-def between(
-    spans: DataFrame, from_us: int, us: int, segments: Sequence[Segment], *, time: str = LAST
-) -> DataFrame:
-    """``open_from`` and ``before`` in one call."""
-    is_open = f"{LAST} >= {_constant(from_us, LAST, segments)}"
-    return spans.where(f"{is_open} AND {time} < {_constant(us, time, segments)}")
-
-
-def _constant(us: int, beside: str, segments: Sequence[Segment]) -> str:
-    """A time as Spark SQL: for many rows a literal, which lets Parquet skip what it excludes.
-
-    Then Spark compiles the filter for every batch, which takes a few milliseconds.
-    """
-    return by_reference(us, beside) if are_few(segments) else f"{us}L"
-
-
-def _of_same_keys(near: DataFrame, due: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """The spans of keys that have a due span, of which there are few: others need no shuffle.
-
-    Also a few others, because keys are compared by a hash, which is quicker: they may be NULL, and
-    Spark joins by one BIGINT with less work than by anything else.
-    """
-    hashed = f"xxhash64({', '.join(keys)})"
-    found = due.selectExpr(f"{hashed} AS _due")
-    return near.join(functions.broadcast(found), functions.expr(f"{hashed} = _due"), "left_semi")
+        return tuple(
+            replace(each, first_us=next_us) if each.first_us < self.due_us else each
+            for each in segments
+        )
 
 
 def _least(seen: int | None, other: int) -> int:
     return other if seen is None else min(seen, other)
-
-
-def ends_before(last: str, us: int) -> str:
-    """The condition (Spark SQL) that the last row of a span is before a time."""
-    return f"{last} < {by_reference(us, last)}"

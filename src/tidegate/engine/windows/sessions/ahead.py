@@ -1,0 +1,225 @@
+"""Looking ahead: with what spans that end soon go on, found once for many closes.
+
+A close must know whether the sessions of due spans go on, so it needs the other spans of their
+keys, which may be anywhere among those that are open. To look through all of them for each close
+would cost what is open, not what is due. So a close that has to do it does it for the next ones
+too: it takes the keys of all spans that end within a longer time, and keeps what it finds.
+
+    gap 100, spans before 50 are due, looked ahead to 80
+    key a   [40 46]         [90 95] [99 120]     found: [90 120], as both reach 80
+    key b   [55 60] [70 75]                      found: both; either may be due with the other not
+    key c   [60 66]                              alone
+    key d           [81 88] [95 99]              not looked for: no span ends before 80
+
+The next closes, of spans that end before 80, read those that are due, what was found, and the
+segments that have been written since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from tidegate.engine.tasks import FEW_ROWS, GROWTH, are_few, few_rows_of
+from tidegate.engine.windows.sessions.chains import FIRST, LAST
+from tidegate.engine.windows.sessions.due import DueSpans
+from tidegate.engine.windows.sessions.ranges import before, between, of_same_keys, open_from
+from tidegate.spark.observe import observed
+from tidegate.spark.statements import by_reference, over_all
+from tidegate.state.manifest import Segment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tidegate.engine.state_io import StateIO
+
+# A close looks ahead for this many closes as long as its own time, if what ends then are few spans;
+# else for so many; else not at all.
+CLOSES_AHEAD = (64, 8)
+
+# What has been written since may be this part of what was looked through, or few rows.
+PART_SINCE = 1 / 8
+
+# If it did not serve this many closes, for which a merge is enough, the next two do not look ahead;
+# if that happens again and again, the next four, eight, at most so many.
+WORTH_CLOSES, LONGEST_PAUSE = 2, 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Close:
+    """A close of few due spans beside many that are not due.
+
+    Attributes:
+        epoch: the step.
+        due: the due spans.
+        may_touch: the segments with spans that are not due.
+        keys: the columns that separate sessions at the same time.
+        gap_us: the gap of sessions.
+    """
+
+    epoch: int
+    due: DueSpans
+    may_touch: Sequence[Segment]
+    keys: Sequence[str]
+    gap_us: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Ahead:
+    """What spans go on with that end before ``until_us``.
+
+    Attributes:
+        until_us: it holds for closes of spans that end before it.
+        names: the segments that were looked through.
+        found: a segment with what spans that end before ``until_us`` may touch: other such spans
+            of their keys; and, at most one row for each key, the times of all those that end later
+            and begin less than the gap after ``until_us``. None if there is nothing.
+        since: segments in which closes have written due spans again since then. Their keys are
+            among those that were looked for.
+        closes: how many closes it has served.
+    """
+
+    until_us: int
+    names: frozenset[str]
+    found: Segment | None
+    since: set[str] = field(default_factory=set)
+    closes: int = 0
+
+    def serves(self, due: DueSpans, may_touch: Sequence[Segment]) -> bool:
+        """Whether a close of due spans, beside segments that they may touch, can use it."""
+        known = self.names | self.since
+        if due.due_us > self.until_us or any(each.name not in known for each in due.segments):
+            return False
+        covered = sum(each.rows for each in may_touch if each.name in self.names)
+        rest = sum(each.rows for each in self.rest(may_touch))
+        return 0 < covered and rest <= max(FEW_ROWS, covered * PART_SINCE)
+
+    def rest(self, segments: Sequence[Segment]) -> list[Segment]:
+        """The segments that have been written since."""
+        return [segment for segment in segments if segment.name not in self.names]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Near:
+    """Spans that due ones may touch, and when the next ones are due.
+
+    Attributes:
+        due: the due spans.
+        spans: keys, ``_first`` and ``_last`` of spans that they may touch, None if there are none.
+        watched: the segments with spans that are due; those of them that are not due, but end
+            before ``until_us``, are counted by the job.
+        until_us: see ``watched``.
+        ends: returns, after the job, the least end of those (``next``), None if there are none, and
+            their number (``rows``).
+    """
+
+    due: DataFrame
+    spans: DataFrame | None
+    watched: Sequence[Segment]
+    until_us: int
+    ends: Callable[[], Mapping[str, int | None]]
+
+
+class Outlook:
+    """Looks ahead for the closes of a query. What it has found is lost with the process."""
+
+    def __init__(self) -> None:
+        self._ahead: Ahead | None = None
+        # How many closes do not look ahead now, and how many will not next time.
+        self._pause, self._next_pause = 0, 2
+
+    def note(self, written: Segment) -> None:
+        """Note the segment in which a close has written due spans with the times of sessions."""
+        if self._ahead is not None:
+            self._ahead.since.add(written.name)
+
+    def near(self, close: Close, io: StateIO) -> Near | None:
+        """Return the spans that due ones may touch; None if they have to be looked for in all."""
+        due, may_touch = close.due, close.may_touch
+        ahead = self._ahead
+        if ahead is None or not ahead.serves(due, may_touch):
+            ahead = self._renewed(close, io)
+        if ahead is None:
+            return None
+        ahead.closes += 1
+        columns, to_us = (*close.keys, FIRST, LAST), due.due_us + close.gap_us
+        until_us = due.due_us + min(GROWTH * due.advance_us, close.gap_us)
+        # One task: few pages have spans that end so soon.
+        soon = due.ending_before(until_us, io).coalesce(1)
+        is_due = f"{LAST} < {by_reference(due.due_us, LAST)}"
+        numbers = {"next": f"min(IF({is_due}, NULL, {LAST}))", "rows": f"count_if(NOT {is_due})"}
+        watched, ends = observed(soon, numbers)
+        near = []
+        rest = ahead.rest(may_touch)
+        if rest:
+            since = between(io.read(rest), due.due_us, to_us, rest, time=FIRST).select(*columns)
+            near.append(since if are_few(rest) else of_same_keys(since, due.spans, close.keys))
+        if ahead.found is not None:
+            schema = StructType([io.schema[name] for name in columns])
+            found = io.store.read_segments([ahead.found], schema).coalesce(1)
+            near.append(between(found, due.due_us, to_us, (), time=FIRST))
+        return Near(
+            due=watched.where(is_due),
+            spans=reduce(DataFrame.unionByName, near) if near else None,
+            watched=due.segments,
+            until_us=until_us,
+            ends=ends,
+        )
+
+    def _renewed(self, close: Close, io: StateIO) -> Ahead | None:
+        """Look through all segments, if that will serve several closes."""
+        last, self._ahead = self._ahead, None
+        if last is not None:
+            if last.found is not None:
+                io.store.disown(last.found.name)
+            self._rest_after(is_worth=last.closes >= WORTH_CLOSES)
+        if self._pause:
+            self._pause -= 1
+            return None
+        until_us = _until(close, io)
+        if until_us is None:
+            self._rest_after(is_worth=False)
+            return None
+        may_touch, columns = close.may_touch, (*close.keys, FIRST, LAST)
+        spans = io.read(may_touch).select(*columns)
+        ending = between(spans, close.due.due_us, until_us, may_touch)
+        ending = close.due.spans.select(*columns).unionByName(ending)
+        later = open_from(spans, until_us, may_touch)
+        later = before(later, until_us + close.gap_us, may_touch, time=FIRST)
+        later = of_same_keys(later, ending, close.keys)
+        group = ", ".join(close.keys)
+        statement = (
+            f"SELECT {group}, {FIRST}, {LAST} FROM"
+            f" (SELECT *, count(1) OVER (PARTITION BY {group}) AS _spans FROM {{ending}})"
+            f" WHERE _spans > 1 AND {LAST} >= {by_reference(close.due.due_us, LAST)} UNION ALL "
+            f"SELECT {group}, min({FIRST}), max({LAST}) FROM {{later}} GROUP BY {group}"
+        )
+        may_go_on = over_all({"ending": ending, "later": later}, statement)
+        bounds = (f"min({LAST})", f"max({LAST})")
+        found = io.write_counted(close.epoch, "ahead", may_go_on, bounds)
+        if found is not None:
+            io.store.keep(found.name)
+        names = frozenset(segment.name for segment in may_touch)
+        self._ahead = Ahead(until_us=until_us, names=names, found=found)
+        return self._ahead
+
+    def _rest_after(self, *, is_worth: bool) -> None:
+        self._pause = 0 if is_worth else self._next_pause
+        self._next_pause = 2 if is_worth else min(LONGEST_PAUSE, 2 * self._next_pause)
+
+
+def _until(close: Close, io: StateIO) -> int | None:
+    """The time up to which to look ahead; None if many spans end within a few closes."""
+    due, may_touch = close.due, close.may_touch
+    most = few_rows_of(may_touch)
+    ends = open_from(io.read(may_touch).select(LAST), due.due_us, may_touch)
+    for closes in CLOSES_AHEAD:
+        until_us = due.due_us + min(closes * due.advance_us, close.gap_us)
+        if before(ends, until_us, may_touch).limit(most + 1).count() <= most:
+            return until_us
+    return None
