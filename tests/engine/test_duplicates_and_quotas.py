@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import tidegate as tg
+from tidegate.cases.model import FAR_AHEAD_US
 from tidegate.cases.stepper import CaseStepper
 from tidegate.errors import QueryError
 
@@ -32,6 +33,26 @@ def query(spark: SparkSession, sql: str, **settings: object) -> tg.Query:
 def test_a_table_is_without_its_duplicates(interpreted: SparkSession, key: str) -> None:
     found = query(interpreted, COUNTED, dedup_key=key, dedup_horizon="10s").batch()
     assert {tuple(row) for row in found.collect()} == {("p", 2), ("q", 1), ("r", 1)}
+
+
+def test_keys_that_a_collation_takes_for_equal_are_duplicates(
+    interpreted: SparkSession, tmp_path: Path
+) -> None:
+    counted = tg.sql(
+        "SELECT count(*) AS n FROM r GROUP BY tumblingwindow('mi', 1)",
+        settings={
+            "event_time_field": "ts",
+            "dedup_key": "id COLLATE UTF8_LCASE",
+            "dedup_horizon": "1h",
+        },
+        streams={"r": "ts TIMESTAMP, id STRING"},
+        spark=interpreted,
+    )
+    stepper = CaseStepper(counted, checkpoint=str(tmp_path), partitions=2)
+    rows = (
+        "SELECT timestamp_seconds(s) AS ts, id FROM VALUES (1, 'p'), (2, 'P'), (3, 'q') AS v(s, id)"
+    )
+    assert stepper.batch(interpreted.sql(rows), FAR_AHEAD_US).report.duplicate == 1
 
 
 def test_a_table_is_within_its_quotas(interpreted: SparkSession) -> None:

@@ -16,6 +16,7 @@ from tidegate.engine.job import make_operator
 from tidegate.engine.windows.operator import Closing
 from tidegate.engine.windows.sessions.ahead import Ahead
 from tidegate.engine.windows.sessions.due import DueSpans, Foresight
+from tidegate.engine.windows.sessions.ranges import of_same_keys
 from tidegate.engine.windows.sessions.settling import Settled
 from tidegate.state.manifest import Segment, Tables
 from tidegate.state.reader import StateReader
@@ -166,11 +167,19 @@ def test_a_close_beside_many_open_sessions_reads_pages_and_shuffles_no_other_key
     with SqlMetrics(spark) as seen:
         closed = batch(f"SELECT {at} 1000100L) AS ts, 'another' AS k")
     assert len(closed.rows) == 8  # of the keys 0 to 9, whose last rows were before 0.1 s
-    # The first close looks through all keys and times, also for the next 63 ones, each of 0.1 s.
+    # Two pages at most of what is due, three times, and once of what ends soon; the keys and times
+    # of all that it may touch.
     assert max(seen.of(READ)) <= 80_000 + 10
-    assert max(seen.of(SHUFFLED)) <= 64 * 10 + 10
+    assert sum(seen.of(READ)) <= 80_000 + 10 + 4 * 2 * PAGE + 10
+    assert max(seen.of(SHUFFLED)) <= 20
+    # The next close looks through all keys and times also for 63 more, each of 0.1 s.
     with SqlMetrics(spark) as seen:
         closed = batch(f"SELECT {at} 1000200L) AS ts, 'one more' AS k")
+    assert len(closed.rows) == 10
+    assert max(seen.of(READ)) <= 80_000 + 20
+    assert max(seen.of(SHUFFLED)) <= 64 * 10 + 10
+    with SqlMetrics(spark) as seen:
+        closed = batch(f"SELECT {at} 1000300L) AS ts, 'the last' AS k")
     assert len(closed.rows) == 10
     # Two pages at most of what is due and ends soon; what may go on; what was written since; and
     # the results.
@@ -192,7 +201,7 @@ def test_the_next_close_knows_how_many_are_due_within_what_was_seen() -> None:
 def test_what_a_close_has_found_serves_others_that_ask_for_no_more() -> None:
     old, new, written = segment("old", 0, 90), segment("new", 50, 95), segment("written", 5, 95)
     many = replace(old, rows=1_000_000)
-    ahead = Ahead(until_us=20 * SECOND, names=frozenset({"old"}), found=None)
+    ahead = Ahead(until_us=20 * SECOND, writer="w", names=frozenset({"old"}), found=None)
 
     def serves(until: int, *beside: Segment, due: Sequence[Segment] = (many,)) -> bool:
         asked = DueSpans(spans=Uncounted(), segments=due, due_us=until * SECOND)
@@ -206,6 +215,18 @@ def test_what_a_close_has_found_serves_others_that_ask_for_no_more() -> None:
     assert serves(20, replace(new, rows=125_000))
     assert not serves(20, replace(new, rows=125_001)), "to read these costs too much"
     assert not ahead.serves(DueSpans(spans=Uncounted(), segments=[], due_us=1), [new])
+
+
+@pytest.mark.parametrize(("collation", "found"), [("UTF8_BINARY", 1), ("UTF8_LCASE", 2)])
+def test_spans_of_due_keys_are_those_that_spark_takes_for_equal(
+    spark: SparkSession, collation: str, found: int
+) -> None:
+    def spans(*keys: str) -> DataFrame:
+        rows = ", ".join(f"({key})" for key in keys)
+        return spark.sql(f"SELECT k COLLATE {collation} AS k FROM VALUES {rows} AS v(k)")
+
+    near = of_same_keys(spans("'a'", "'b'", "NULL"), spans("'A'", "NULL"), ["k"])
+    assert near.count() == found
 
 
 def test_only_bounds_of_segments_with_due_spans_are_moved() -> None:

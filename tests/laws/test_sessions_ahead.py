@@ -57,7 +57,6 @@ SPANS = Many(
 )
 LAWS = {
     "spans": SPANS,
-    "rows": replace(SPANS, path="off"),
     "spans, some of them due at once": replace(SPANS, stale=0.1),
 }
 QUICK = ("spans",)
@@ -67,8 +66,10 @@ QUICK = ("spans",)
 def looked(monkeypatch: pytest.MonkeyPatch) -> list[Ahead]:
     """What each close beside many sessions has used, as they happen."""
     # So few spans are many.
-    monkeypatch.setattr("tidegate.engine.tasks.FEW_ROWS", 24)
+    monkeypatch.setattr("tidegate.engine.tasks.FEW_ROWS", 32)
+    monkeypatch.setattr("tidegate.engine.windows.sessions.ahead.PART_SINCE", 0.5)
     monkeypatch.setattr("tidegate.engine.windows.sessions.ahead.CLOSES_AHEAD", (8, 2))
+    monkeypatch.setattr("tidegate.engine.windows.sessions.ahead.FIRST_CLOSES", 0)
     monkeypatch.setattr("tidegate.engine.windows.sessions.ahead.LONGEST_PAUSE", 1)
     used: list[Ahead] = []
     near = Outlook.near

@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from tidegate.engine.rows.fates import BatchStart, Fate, fate_case, judge
 from tidegate.engine.rows.forgotten import KNOWN, Forgotten, one_by_one
@@ -274,8 +274,9 @@ class Duplicates:
         if known is not None:
             frames["known"] = known
             rows += f" UNION ALL SELECT {DEDUP_KEY}, {TIME}, {KNOWN} AS {KEY_PLACE} FROM {{known}}"
-        # In a sort, long texts that begin alike take longer than their hashes.
-        is_text = self.schema[DEDUP_KEY].dataType.typeName() in ("string", "binary")
+        # In a sort, long texts that begin alike take longer than their hashes; those of texts that
+        # a collation takes for equal differ.
+        is_text = self.schema[DEDUP_KEY].dataType in (StringType(), BinaryType())
         by = f"xxhash64({DEDUP_KEY}), {DEDUP_KEY}" if is_text else DEDUP_KEY
         # A key that was seen anew may be in the state twice; its later time counts.
         order = (

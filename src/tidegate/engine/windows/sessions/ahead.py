@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from tidegate.engine.tasks import FEW_ROWS, GROWTH, are_few, few_rows_of
+from tidegate.engine.tasks import GROWTH, are_few, few_rows_of
 from tidegate.engine.windows.sessions.chains import FIRST, LAST
 from tidegate.engine.windows.sessions.due import DueSpans
 from tidegate.engine.windows.sessions.ranges import before, between, of_same_keys, open_from
@@ -44,6 +44,9 @@ CLOSES_AHEAD = (64, 8)
 
 # What has been written since may be this part of what was looked through, or few rows.
 PART_SINCE = 1 / 8
+
+# The first closes of a process do not look ahead, since there may be no more.
+FIRST_CLOSES = 1
 
 # If it did not serve this many closes, for which a merge is enough, the next two do not look ahead;
 # if that happens again and again, the next four, eight, at most so many.
@@ -75,16 +78,18 @@ class Ahead:
 
     Attributes:
         until_us: it holds for closes of spans that end before it.
+        writer: the id of the process's claim; another one may delete what was found.
         names: the segments that were looked through.
         found: a segment with what spans that end before ``until_us`` may touch: other such spans
             of their keys; and, at most one row for each key, the times of all those that end later
             and begin less than the gap after ``until_us``. None if there is nothing.
-        since: segments in which closes have written due spans again since then. Their keys are
-            among those that were looked for.
+        since: segments in which closes that it has served have written due spans again. Their keys
+            are among those that were looked for.
         closes: how many closes it has served.
     """
 
     until_us: int
+    writer: str
     names: frozenset[str]
     found: Segment | None
     since: set[str] = field(default_factory=set)
@@ -96,8 +101,9 @@ class Ahead:
         if due.due_us > self.until_us or any(each.name not in known for each in due.segments):
             return False
         covered = sum(each.rows for each in may_touch if each.name in self.names)
-        rest = sum(each.rows for each in self.rest(may_touch))
-        return 0 < covered and rest <= max(FEW_ROWS, covered * PART_SINCE)
+        rest = self.rest(may_touch)
+        is_small = sum(each.rows for each in rest) <= covered * PART_SINCE
+        return covered > 0 and (is_small or are_few(rest))
 
     def rest(self, segments: Sequence[Segment]) -> list[Segment]:
         """The segments that have been written since."""
@@ -116,6 +122,7 @@ class Near:
         until_us: see ``watched``.
         ends: returns, after the job, the least end of those (``next``), None if there are none, and
             their number (``rows``).
+        ahead: what was found ahead and has been used, None if nothing was.
     """
 
     due: DataFrame
@@ -123,6 +130,7 @@ class Near:
     watched: Sequence[Segment]
     until_us: int
     ends: Callable[[], Mapping[str, int | None]]
+    ahead: Ahead | None = None
 
 
 class Outlook:
@@ -131,26 +139,23 @@ class Outlook:
     def __init__(self) -> None:
         self._ahead: Ahead | None = None
         # How many closes do not look ahead now, and how many will not next time.
-        self._pause, self._next_pause = 0, 2
-
-    def note(self, written: Segment) -> None:
-        """Note the segment in which a close has written due spans with the times of sessions."""
-        if self._ahead is not None:
-            self._ahead.since.add(written.name)
+        self._pause, self._next_pause = FIRST_CLOSES, 2
 
     def near(self, close: Close, io: StateIO) -> Near | None:
         """Return the spans that due ones may touch; None if they have to be looked for in all."""
         due, may_touch = close.due, close.may_touch
         ahead = self._ahead
-        if ahead is None or not ahead.serves(due, may_touch):
+        is_mine = ahead is not None and ahead.writer == io.store.writer.id
+        if ahead is None or not is_mine or not ahead.serves(due, may_touch):
             ahead = self._renewed(close, io)
         if ahead is None:
             return None
         ahead.closes += 1
         columns, to_us = (*close.keys, FIRST, LAST), due.due_us + close.gap_us
-        until_us = due.due_us + min(GROWTH * due.advance_us, close.gap_us)
-        # One task: few pages have spans that end so soon.
-        soon = due.ending_before(until_us, io).coalesce(1)
+        until_us = due.due_us + min(GROWTH * due.interval_us, close.gap_us)
+        soon = due.ending_before(until_us, io)
+        if are_few([segment for segment in due.segments if not segment.level]):
+            soon = soon.coalesce(1)  # Merged segments are sorted: few pages have such spans.
         is_due = f"{LAST} < {by_reference(due.due_us, LAST)}"
         numbers = {"next": f"min(IF({is_due}, NULL, {LAST}))", "rows": f"count_if(NOT {is_due})"}
         watched, ends = observed(soon, numbers)
@@ -169,6 +174,7 @@ class Outlook:
             watched=due.segments,
             until_us=until_us,
             ends=ends,
+            ahead=ahead,
         )
 
     def _renewed(self, close: Close, io: StateIO) -> Ahead | None:
@@ -205,7 +211,8 @@ class Outlook:
         if found is not None:
             io.store.keep(found.name)
         names = frozenset(segment.name for segment in may_touch)
-        self._ahead = Ahead(until_us=until_us, names=names, found=found)
+        writer = io.store.writer.id
+        self._ahead = Ahead(until_us=until_us, writer=writer, names=names, found=found)
         return self._ahead
 
     def _rest_after(self, *, is_worth: bool) -> None:
@@ -219,7 +226,7 @@ def _until(close: Close, io: StateIO) -> int | None:
     most = few_rows_of(may_touch)
     ends = open_from(io.read(may_touch).select(LAST), due.due_us, may_touch)
     for closes in CLOSES_AHEAD:
-        until_us = due.due_us + min(closes * due.advance_us, close.gap_us)
+        until_us = due.due_us + min(closes * due.interval_us, close.gap_us)
         if before(ends, until_us, may_touch).limit(most + 1).count() <= most:
             return until_us
     return None

@@ -34,6 +34,11 @@ class DueSpans:
         """How long the range of their ends is."""
         return self.due_us - self._from_us
 
+    @property
+    def interval_us(self) -> int:
+        """How far the close went beyond the one before; where there was none, as ``advance_us``."""
+        return self.advance_us if self.from_us is None else self.due_us - self.from_us
+
     def are_few(self, foresight: Foresight) -> bool:
         """Whether their keys fit into one task.
 

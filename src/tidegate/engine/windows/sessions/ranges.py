@@ -53,11 +53,16 @@ def of_same_keys(near: DataFrame, due: DataFrame, keys: Sequence[str]) -> DataFr
     """The spans of keys that have a due span, of which there are few: others need no shuffle.
 
     Also a few others, because keys are compared by a hash, which is quicker: they may be NULL, and
-    Spark joins by one BIGINT with less work than by anything else.
+    Spark joins by one BIGINT with less work than by anything else. But texts with a collation may
+    be equal where their hashes differ.
     """
-    hashed = f"xxhash64({', '.join(keys)})"
-    found = due.selectExpr(f"{hashed} AS _due")
-    return near.join(functions.broadcast(found), functions.expr(f"{hashed} = _due"), "left_semi")
+    if any("collate" in near.schema[key].dataType.simpleString() for key in keys):
+        found = due.selectExpr(*(f"{key} AS _due{key}" for key in keys))
+        same = " AND ".join(f"{key} <=> _due{key}" for key in keys)
+    else:
+        hashed = f"xxhash64({', '.join(keys)})"
+        found, same = due.selectExpr(f"{hashed} AS _due"), f"{hashed} = _due"
+    return near.join(functions.broadcast(found), functions.expr(same), "left_semi")
 
 
 def ends_before(last: str, us: int) -> str:

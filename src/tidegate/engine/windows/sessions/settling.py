@@ -73,8 +73,8 @@ class Settling:
         if near is None:
             return self._written(epoch, self.shape.chained(due.spans, None), due.due_us, io)
         settled = self._written(epoch, self.shape.chained(near.due, near.spans), due.due_us, io)
-        if looks_ahead:
-            self.outlook.note(settled.segment)
+        if near.ahead is not None:
+            near.ahead.since.add(settled.segment.name)
         ends = near.ends()
         self.foresight.note(near.watched, due.due_us, near.until_us, ends["rows"] or 0)
         return replace(settled, next_us=_least(ends["next"], near.until_us))
