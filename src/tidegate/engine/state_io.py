@@ -44,12 +44,19 @@ class StateIO:
             return state.coalesce(1)
         return state if self.readers is None else state.coalesce(self.readers)
 
-    def write(self, epoch: int, what: str, rows: DataFrame) -> tuple[str, tuple[StateFile, ...]]:
-        """Write a segment; return its name and its files."""
-        return self.store.write_segment(epoch, what, rows)
+    def write(
+        self, epoch: int, what: str, rows: DataFrame, options: Mapping[str, str] | None = None
+    ) -> tuple[str, tuple[StateFile, ...]]:
+        """Write a segment; return its name and its files. ``options``: further ones of Parquet."""
+        return self.store.write_segment(epoch, what, rows, options)
 
     def write_counted(
-        self, epoch: int, what: str, rows: DataFrame, bounds: tuple[str, str]
+        self,
+        epoch: int,
+        what: str,
+        rows: DataFrame,
+        bounds: tuple[str, str],
+        options: Mapping[str, str] | None = None,
     ) -> Segment | None:
         """Write a segment and count its rows meanwhile; return it, or None if it would be empty.
 
@@ -58,10 +65,11 @@ class StateIO:
             what: a word that becomes part of the segment's name.
             rows: state rows.
             bounds: aggregates (Spark SQL): the least and the greatest value of the time column.
+            options: further ones of the Parquet writer.
         """
         first, last = bounds
         watched, numbers = observed(rows, {"rows": "count(1)", "first": first, "last": last})
-        name, files = self.write(epoch, what, watched)
+        name, files = self.write(epoch, what, watched, options)
         seen = numbers()
         if not seen["rows"]:
             return None

@@ -20,11 +20,21 @@ Keys are kept as they are, no hash of them: two keys are the same if Spark says 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    BinaryType,
+    DateType,
+    IntegralType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from tidegate.engine.rows.fates import BatchStart, Fate, fate_case, judge
 from tidegate.engine.rows.forgotten import KNOWN, Forgotten, one_by_one
@@ -55,8 +65,12 @@ GROWTH = 2
 MERGED_SPAN = 8
 MANY_SEGMENTS = 64
 
-# Keys that hardly repeat: a dictionary of them costs a third of writing them.
+# Keys that hardly repeat: a dictionary of them costs a third of writing them. In version 2 Parquet
+# writes the differences of numbers, which takes a quarter less time, and a third of the bytes if
+# keys rise; texts would take longer, and decimals Spark could not read.
 WRITE_OPTIONS = {"parquet.enable.dictionary": "false"}
+NUMBERS = {**WRITE_OPTIONS, "parquet.writer.version": "v2"}
+_WHOLE_NUMBERS = (IntegralType, DateType, TimestampType, TimestampNTZType)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +199,7 @@ class Duplicates:
         """Write the keys of segments as one, without those that are forgotten."""
         keys = self._known(segments, bound_us, io).coalesce(files_for(segments))
         bounds = (f"min({TIME})", f"max({TIME})")
-        merged = io.write_counted(epoch, "merged-keys", keys, bounds)
+        merged = io.write_counted(epoch, "merged-keys", keys, bounds, self._write_options)
         if merged is not None and self.ranges is not None:
             self.ranges.add(merged.name, self.ranges.of_all(segments))
         return merged
@@ -203,6 +217,11 @@ class Duplicates:
     def _learn(self, written: _Written, known: Sequence[Segment]) -> None:
         if self.ranges is not None and written.keys is not None:
             self.ranges.learn(known, written.keys)
+
+    @property
+    def _write_options(self) -> Mapping[str, str]:
+        is_number = isinstance(self.schema[DEDUP_KEY].dataType, _WHOLE_NUMBERS)
+        return NUMBERS if is_number else WRITE_OPTIONS
 
     def _least(self, bound_us: int | None) -> int:
         """The least time at which a key that is not forgotten was first seen.
@@ -246,7 +265,7 @@ class Duplicates:
                 **({} if ranges is None else ranges.observed),
             },
         )
-        name, files = io.store.write_segment(start.epoch, what, watched, WRITE_OPTIONS)
+        name, files = io.write(start.epoch, what, watched, self._write_options)
         found = seen()
         segment = Segment(
             name=name,
