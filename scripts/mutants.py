@@ -357,8 +357,8 @@ MUTANTS = (
     Mutant(
         name="a close of sessions trusts what an earlier one has found beyond its time",
         file="engine/windows/sessions/ahead.py",
-        old="if due.due_us > self.until_us or any(",
-        new="if any(",
+        old="is_within and self.knows(due) and",
+        new="self.until_us is not None and self.knows(due) and",
         tests=("tests/engine/test_sessions.py",),
     ),
     Mutant(

@@ -14,7 +14,7 @@ from tidegate.cases.model import FAR_AHEAD_US
 from tidegate.cases.stepper import CaseStepper, Outcome
 from tidegate.engine.job import make_operator
 from tidegate.engine.windows.operator import Closing
-from tidegate.engine.windows.sessions.ahead import Ahead
+from tidegate.engine.windows.sessions.ahead import Ahead, Outlook
 from tidegate.engine.windows.sessions.due import DueSpans, Foresight
 from tidegate.engine.windows.sessions.ranges import of_same_keys
 from tidegate.engine.windows.sessions.settling import Settled
@@ -23,7 +23,7 @@ from tidegate.state.reader import StateReader
 from tidegate.state.store import StateStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
@@ -172,12 +172,13 @@ def test_a_close_beside_many_open_sessions_reads_pages_and_shuffles_no_other_key
     assert max(seen.of(READ)) <= 80_000 + 10
     assert sum(seen.of(READ)) <= 80_000 + 10 + 4 * 2 * PAGE + 10
     assert max(seen.of(SHUFFLED)) <= 20
-    # The next close looks through all keys and times also for 63 more, each of 0.1 s.
+    # Beside the next close all keys and times are looked through for 64 closes, each of 0.1 s.
     with SqlMetrics(spark) as seen:
         closed = batch(f"SELECT {at} 1000200L) AS ts, 'one more' AS k")
+        stepper._stepper._checkpoint.io.asides.wait()
     assert len(closed.rows) == 10
     assert max(seen.of(READ)) <= 80_000 + 20
-    assert max(seen.of(SHUFFLED)) <= 64 * 10 + 10
+    assert max(seen.of(SHUFFLED)) <= 65 * 10
     with SqlMetrics(spark) as seen:
         closed = batch(f"SELECT {at} 1000300L) AS ts, 'the last' AS k")
     assert len(closed.rows) == 10
@@ -201,20 +202,34 @@ def test_the_next_close_knows_how_many_are_due_within_what_was_seen() -> None:
 def test_what_a_close_has_found_serves_others_that_ask_for_no_more() -> None:
     old, new, written = segment("old", 0, 90), segment("new", 50, 95), segment("written", 5, 95)
     many = replace(old, rows=1_000_000)
-    ahead = Ahead(until_us=20 * SECOND, writer="w", names=frozenset({"old"}), found=None)
+    ahead = Ahead(writer="w", names=frozenset({"old"}), from_us=0, until_us=20 * SECOND)
 
-    def serves(until: int, *beside: Segment, due: Sequence[Segment] = (many,)) -> bool:
-        asked = DueSpans(spans=Uncounted(), segments=due, due_us=until * SECOND)
-        return ahead.serves(asked, [many, *beside])
+    def asked(until: int, *due: Segment) -> DueSpans:
+        return DueSpans(spans=Uncounted(), segments=due, due_us=until * SECOND)
 
-    assert serves(20, new)
-    assert not serves(21, new), "it looked at what ends before 20 s"
-    assert not serves(20, written, due=[many, written]), "keys that nobody has looked for"
+    assert ahead.serves(asked(20, many), [many, new])
+    assert not ahead.serves(asked(21, many), [many, new]), "it looked at what ends before 20 s"
+    assert not ahead.serves(asked(20, many, written), [many, written]), "keys not looked for"
     ahead.since.add("written")
-    assert serves(20, written, due=[many, written]), "keys that were looked for"
-    assert serves(20, replace(new, rows=125_000))
-    assert not serves(20, replace(new, rows=125_001)), "to read these costs too much"
-    assert not ahead.serves(DueSpans(spans=Uncounted(), segments=[], due_us=1), [new])
+    assert ahead.serves(asked(20, many, written), [many, written]), "keys that were looked for"
+    assert ahead.serves(asked(20, many), [many, replace(new, rows=125_000)])
+    large = replace(new, rows=125_001)
+    assert not ahead.serves(asked(20, many), [many, large]), "to read these costs too much"
+    assert not ahead.serves(asked(20), [new]), "it knows of no segment that is left"
+    assert not ahead.is_half_used(asked(10, many), [many, new])
+    assert ahead.is_half_used(asked(11, many), [many, new])
+    assert ahead.is_half_used(asked(1, many), [many, replace(new, rows=80_000)])
+
+
+def test_segments_of_closes_are_known_if_all_that_was_due_is() -> None:
+    outlook, known, new = Outlook(), segment("old", 0, 90), segment("new", 5, 95)
+    ahead = outlook._ahead = Ahead(writer="w", names=frozenset({"old"}), from_us=0)
+    due = DueSpans(spans=Uncounted(), segments=[known, new], due_us=9 * SECOND)
+    outlook.note(due, segment("first", 9, 9))
+    assert ahead.since == set()
+    outlook.note(replace(due, segments=[known]), segment("second", 9, 9))
+    outlook.note(replace(due, segments=[known, segment("second", 9, 9)]), segment("third", 9, 9))
+    assert ahead.since == {"second", "third"}
 
 
 @pytest.mark.parametrize(("collation", "found"), [("UTF8_BINARY", 1), ("UTF8_LCASE", 2)])

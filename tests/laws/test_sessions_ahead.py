@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ import pytest
 
 from laws.scripts import START, Law, Row, answers_of_spark, check
 from side_by_side import dealt
+from tidegate.engine.aside import Aside, Asides
 from tidegate.engine.windows.sessions.ahead import Ahead, Close, Near, Outlook
 
 if TYPE_CHECKING:
@@ -81,6 +83,16 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> list[Ahead]:
         return result
 
     monkeypatch.setattr(Outlook, "near", watched)
+    start = Asides.start
+
+    def at_once(
+        self: Asides, what: str, io: StateIO, run: Callable[[StateIO], object]
+    ) -> Aside[object]:
+        aside = start(self, what, io, run)
+        aside.wait()
+        return aside
+
+    monkeypatch.setattr(Asides, "start", at_once)
     return used
 
 

@@ -13,26 +13,20 @@ and of a merge that a crash cuts short nothing is left but a folder that no mani
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
-from uuid import uuid4
 
-from tidegate.engine.state_io import StateIO
-from tidegate.engine.tasks import BYTES_PER_TASK, Tasks, are_few, files_for
+from tidegate.engine.tasks import BYTES_PER_TASK, are_few, files_for
 from tidegate.plan.time_columns import GREATEST_TIME_US
-from tidegate.spark.isolation import cores_of, private_session
-from tidegate.spark.pools import turn_of
 from tidegate.state.cleaning import epoch_of
 from tidegate.state.manifest import Segment, Tables
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
+    from tidegate.engine.aside import Aside
     from tidegate.engine.job import Job
     from tidegate.engine.rows.duplicates import Duplicates
+    from tidegate.engine.state_io import StateIO
     from tidegate.engine.windows.operator import Operator
     from tidegate.state.intents import Intent
 
@@ -154,7 +148,6 @@ class Merges:
 
     def __init__(self) -> None:
         self._running: _Running | None = None
-        self._beside: StateIO | None = None
         # A merge beside the steps failed, so that the next one is done in its step, which reports
         # the error if it fails too; or it took too long to be of use.
         self._has_failed = False
@@ -174,7 +167,7 @@ class Merges:
             io: the state, in the session of the steps.
         """
         running = self._running
-        if running is not None and running.table == table and running.is_done:
+        if running is not None and running.table == table and running.work.is_done:
             self._running = None
             segments = self._with_result(running, segments, merge, io)
         busy = frozenset() if self._running is None else self._running.names
@@ -191,19 +184,17 @@ class Merges:
         if self._running is None:
             self._start(table, crowd, merge, io)
         elif len(crowd) >= MOST_CROWDED * MERGE_FACTOR:
-            self._running.wait()
+            self._running.work.wait()
         return segments
 
     def wait(self) -> None:
         """Wait for the merge beside the steps, if there is one."""
         if self._running is not None:
-            self._running.wait()
+            self._running.work.wait()
 
-    def stop(self) -> None:
-        """Give up the merge beside the steps, if there is one; its files are left as they are."""
-        running, self._running = self._running, None
-        if running is not None:
-            running.cancel()
+    def forget(self) -> None:
+        """Forget the merge beside the steps, if there is one, which ``Asides`` has given up."""
+        self._running = None
 
     def _pays(self, table: str, crowd: Sequence[Segment]) -> bool:
         """Whether merging some segments is likely to save rows, or is due for their number."""
@@ -216,13 +207,18 @@ class Merges:
         self._left[table] = 0.0 if merged is None else merged.rows / max(before, 1)
 
     def _start(self, table: str, crowd: Sequence[Segment], merge: Merge, io: StateIO) -> None:
-        if self._beside is None:
-            self._beside = _io_beside(io)
         apart_us = merge.apart_us()
         if apart_us is not None and self._was_late:
             apart_us, self._was_late = GREATEST_TIME_US, False
+
+        def run(aside: StateIO) -> Segment | None:
+            return merge.run(crowd, aside, apart_us)
+
         self._running = _Running(
-            table=table, crowd=crowd, merge=merge, io=self._beside, apart_us=apart_us
+            table=table,
+            names=frozenset(segment.name for segment in crowd),
+            apart_us=apart_us,
+            work=io.asides.start("merge", io, run),
         )
 
     def _with_result(
@@ -234,7 +230,7 @@ class Merges:
         # some are of a step that failed.
         is_whole = len(crowd) == len(running.names)
         try:
-            merged = running.result()
+            merged = running.work.result()
         except Exception as error:
             _LOG.debug("merging beside the batches failed: %s", error)
             self._has_failed = is_whole
@@ -252,67 +248,25 @@ class Merges:
         return _with_merged(segments, crowd, merged)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Running:
-    """A merge in a thread of its own."""
+    """A merge beside the steps.
 
-    def __init__(
-        self,
-        *,
-        table: str,
-        crowd: Sequence[Segment],
-        merge: Merge,
-        io: StateIO,
-        apart_us: int | None,
-    ) -> None:
-        self.table = table
-        self.names = frozenset(segment.name for segment in crowd)
-        self._apart_us = apart_us
-        self._spark: SparkSession = io.store.spark
-        self._group = f"tidegate-merge-{uuid4().hex}"
-        self._future: Future[Segment | None] = Future()
+    Attributes:
+        table: of which table.
+        names: the segments that are merged.
+        apart_us: see ``Operator.apart_us``.
+        work: the merge.
+    """
 
-        def run() -> None:
-            context = self._spark.sparkContext
-            try:
-                context.setJobGroup(self._group, "merge segments of the state")
-                with turn_of(f"{io.store.checkpoint} merge", context):
-                    self._future.set_result(merge.run(crowd, io, apart_us))
-            except BaseException as error:
-                self._future.set_exception(error)
-
-        # A daemon: a process that ends does not wait for it.
-        threading.Thread(target=run, name="tidegate-merge", daemon=True).start()
-
-    @property
-    def is_done(self) -> bool:
-        return self._future.done()
+    table: str
+    names: frozenset[str]
+    apart_us: int | None
+    work: Aside[Segment | None]
 
     def is_late(self, bound_us: int | None) -> bool:
         """Whether a close up to this bound may have rewritten rows that were merged."""
-        return self._apart_us is not None and bound_us is not None and bound_us > self._apart_us
-
-    def result(self) -> Segment | None:
-        return self._future.result()
-
-    def wait(self) -> None:
-        self._future.exception()
-
-    def cancel(self) -> None:
-        if not self.is_done:
-            self._spark.sparkContext.cancelJobGroup(self._group)
-
-
-def _io_beside(io: StateIO) -> StateIO:
-    """The state in a session of its own, whose jobs use at most half of the cores."""
-    spark = private_session(io.store.spark)
-    tasks = Tasks(spark, max(1, cores_of(spark) // 2))
-    return StateIO(
-        store=io.store.in_session(spark),
-        tasks=tasks,
-        schema=io.schema,
-        types=io.types,
-        readers=tasks.most,
-    )
+        return self.apart_us is not None and bound_us is not None and bound_us > self.apart_us
 
 
 def _crowds(segments: Sequence[Segment], factor: int) -> Iterator[list[Segment]]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tidegate.engine.aside import Asides
 from tidegate.engine.tasks import Tasks, are_few
 from tidegate.spark.observe import observed
 from tidegate.state.manifest import Segment
@@ -28,6 +29,7 @@ class StateIO:
         schema: the columns of the state.
         types: their types as DDL, by name.
         readers: the maximum number of tasks that read segments; None: as Spark likes.
+        asides: starts work beside the steps.
     """
 
     store: StateStore
@@ -35,6 +37,7 @@ class StateIO:
     schema: StructType
     types: Mapping[str, str]
     readers: int | None = None
+    asides: Asides = field(default_factory=Asides, compare=False)
 
     def read(self, segments: Sequence[Segment], few_rows: int | None = None) -> DataFrame:
         """Return the rows of segments; if they are few and small, one task reads them."""

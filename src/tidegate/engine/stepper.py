@@ -309,8 +309,9 @@ class Stepper:
         return self._checkpoint.state
 
     def stop_merging(self) -> None:
-        """Give up what is being merged beside the steps."""
-        self._merges.stop()
+        """Give up what is being done beside the steps."""
+        self._checkpoint.io.asides.stop()
+        self._merges.forget()
         for link in self._links:
             link.stepper.stop_merging()
 

@@ -139,10 +139,6 @@ class StateStore:
         other._claim, other._cleaner, other._written = self._claim, self._cleaner, self._written
         return other
 
-    def keep(self, segment: str) -> None:
-        """Keep a segment that no manifest names until it is disowned."""
-        self._written.pop(segment, None)
-
     def disown(self, segment: str) -> None:
         """Have a segment that no manifest names deleted after the next commit."""
         self._written[segment] = None

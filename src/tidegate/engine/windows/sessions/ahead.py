@@ -2,8 +2,8 @@
 
 A close must know whether the sessions of due spans go on, so it needs the other spans of their
 keys, which may be anywhere among those that are open. To look through all of them for each close
-would cost what is open, not what is due. So a close that has to do it does it for the next ones
-too: it takes the keys of all spans that end within a longer time, and keeps what it finds.
+would cost what is open, not what is due. So this is done for many closes at once, beside the steps,
+with the keys of all spans that end within a longer time. Until it is done, each close looks itself.
 
     gap 100, spans before 50 are due, looked ahead to 80
     key a   [40 46]         [90 95] [99 120]     found: [90 120], as both reach 80
@@ -11,15 +11,17 @@ too: it takes the keys of all spans that end within a longer time, and keeps wha
     key c   [60 66]                              alone
     key d           [81 88] [95 99]              not looked for: no span ends before 80
 
-The next closes, of spans that end before 80, read those that are due, what was found, and the
-segments that have been written since.
+Then closes of spans that end before 80 read those that are due, what was found, and the segments
+that have been written since.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
+from math import inf
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
@@ -36,7 +38,10 @@ from tidegate.state.manifest import Segment
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from tidegate.engine.aside import Aside
     from tidegate.engine.state_io import StateIO
+
+_LOG = logging.getLogger("tidegate")
 
 # A close looks ahead for this many closes as long as its own time, if what ends then are few spans;
 # else for so many; else not at all.
@@ -77,33 +82,47 @@ class Ahead:
     """What spans go on with that end before ``until_us``.
 
     Attributes:
-        until_us: it holds for closes of spans that end before it.
         writer: the id of the process's claim; another one may delete what was found.
         names: the segments that were looked through.
+        from_us, until_us: it holds for closes of spans that end before ``until_us``; None until
+            that is known.
         found: a segment with what spans that end before ``until_us`` may touch: other such spans
             of their keys; and, at most one row for each key, the times of all those that end later
             and begin less than the gap after ``until_us``. None if there is nothing.
-        since: segments in which closes that it has served have written due spans again. Their keys
-            are among those that were looked for.
+        since: segments in which closes have written due spans again, all from segments of which it
+            knew. They end with spans whose keys were looked for, or not before ``until_us``.
         closes: how many closes it has served.
     """
 
-    until_us: int
     writer: str
     names: frozenset[str]
-    found: Segment | None
+    from_us: int
+    until_us: int | None = None
+    found: Segment | None = None
     since: set[str] = field(default_factory=set)
     closes: int = 0
 
+    def knows(self, due: DueSpans) -> bool:
+        """Whether the keys of due spans were looked for."""
+        return all(each.name in self.names or each.name in self.since for each in due.segments)
+
     def serves(self, due: DueSpans, may_touch: Sequence[Segment]) -> bool:
         """Whether a close of due spans, beside segments that they may touch, can use it."""
-        known = self.names | self.since
-        if due.due_us > self.until_us or any(each.name not in known for each in due.segments):
-            return False
+        is_within = self.until_us is not None and due.due_us <= self.until_us
+        return is_within and self.knows(due) and self._part_since(may_touch) <= PART_SINCE
+
+    def is_half_used(self, due: DueSpans, may_touch: Sequence[Segment]) -> bool:
+        """Whether it is time to look ahead again, though it serves."""
+        is_late = self.until_us is not None and 2 * due.due_us > self.from_us + self.until_us
+        return is_late or 2 * self._part_since(may_touch) > PART_SINCE
+
+    def _part_since(self, may_touch: Sequence[Segment]) -> float:
+        """How many spans have been written since, of those that it knows; few count as none."""
         covered = sum(each.rows for each in may_touch if each.name in self.names)
         rest = self.rest(may_touch)
-        is_small = sum(each.rows for each in rest) <= covered * PART_SINCE
-        return covered > 0 and (is_small or are_few(rest))
+        if not covered:
+            return inf
+        return 0 if are_few(rest) else sum(each.rows for each in rest) / covered
 
     def rest(self, segments: Sequence[Segment]) -> list[Segment]:
         """The segments that have been written since."""
@@ -122,7 +141,6 @@ class Near:
         until_us: see ``watched``.
         ends: returns, after the job, the least end of those (``next``), None if there are none, and
             their number (``rows``).
-        ahead: what was found ahead and has been used, None if nothing was.
     """
 
     due: DataFrame
@@ -130,7 +148,6 @@ class Near:
     watched: Sequence[Segment]
     until_us: int
     ends: Callable[[], Mapping[str, int | None]]
-    ahead: Ahead | None = None
 
 
 class Outlook:
@@ -138,18 +155,31 @@ class Outlook:
 
     def __init__(self) -> None:
         self._ahead: Ahead | None = None
+        self._coming: tuple[Ahead, Aside[_Found | None]] | None = None
         # How many closes do not look ahead now, and how many will not next time.
         self._pause, self._next_pause = FIRST_CLOSES, 2
 
+    def note(self, due: DueSpans, written: Segment) -> None:
+        """Note a segment in which a close has written due spans with the times of sessions."""
+        for ahead in (self._ahead, self._coming and self._coming[0]):
+            if ahead is not None and ahead.knows(due):
+                ahead.since.add(written.name)
+
     def near(self, close: Close, io: StateIO) -> Near | None:
         """Return the spans that due ones may touch; None if they have to be looked for in all."""
+        self._take_over(io)
         due, may_touch = close.due, close.may_touch
         ahead = self._ahead
-        is_mine = ahead is not None and ahead.writer == io.store.writer.id
-        if ahead is None or not is_mine or not ahead.serves(due, may_touch):
-            ahead = self._renewed(close, io)
+        if ahead is not None and not (
+            ahead.writer == io.store.writer.id and ahead.serves(due, may_touch)
+        ):
+            self._forget(ahead, io)
+            ahead = None
+        if ahead is None or ahead.is_half_used(due, may_touch):
+            self._look(close, io)
         if ahead is None:
             return None
+        assert ahead.until_us is not None, "it serves up to a time"
         ahead.closes += 1
         columns, to_us = (*close.keys, FIRST, LAST), due.due_us + close.gap_us
         until_us = due.due_us + min(GROWTH * due.interval_us, close.gap_us)
@@ -174,50 +204,81 @@ class Outlook:
             watched=due.segments,
             until_us=until_us,
             ends=ends,
-            ahead=ahead,
         )
 
-    def _renewed(self, close: Close, io: StateIO) -> Ahead | None:
-        """Look through all segments, if that will serve several closes."""
-        last, self._ahead = self._ahead, None
-        if last is not None:
-            if last.found is not None:
-                io.store.disown(last.found.name)
-            self._rest_after(is_worth=last.closes >= WORTH_CLOSES)
+    def _look(self, close: Close, io: StateIO) -> None:
+        """Begin to look through all segments, unless that is going on or does not pay."""
+        if self._coming is not None:
+            return
         if self._pause:
             self._pause -= 1
-            return None
-        until_us = _until(close, io)
-        if until_us is None:
+            return
+        due, may_touch = close.due, close.may_touch
+        names = frozenset(segment.name for segment in (*due.segments, *may_touch))
+        ahead = Ahead(writer=io.store.writer.id, names=names, from_us=due.due_us)
+        self._coming = ahead, io.asides.start("ahead", io, partial(_look_through, close))
+
+    def _take_over(self, io: StateIO) -> None:
+        """Use what has been found, if looking through all segments is done."""
+        if self._coming is None or not self._coming[1].is_done:
+            return
+        (ahead, work), self._coming = self._coming, None
+        try:
+            found = work.result()
+        except Exception as error:
+            # Files may have been merged and deleted meanwhile.
+            _LOG.debug("looking ahead beside the batches failed: %s", error)
+            found = None
+        if found is None:
             self._rest_after(is_worth=False)
-            return None
-        may_touch, columns = close.may_touch, (*close.keys, FIRST, LAST)
-        spans = io.read(may_touch).select(*columns)
-        ending = between(spans, close.due.due_us, until_us, may_touch)
-        ending = close.due.spans.select(*columns).unionByName(ending)
-        later = open_from(spans, until_us, may_touch)
-        later = before(later, until_us + close.gap_us, may_touch, time=FIRST)
-        later = of_same_keys(later, ending, close.keys)
-        group = ", ".join(close.keys)
-        statement = (
-            f"SELECT {group}, {FIRST}, {LAST} FROM"
-            f" (SELECT *, count(1) OVER (PARTITION BY {group}) AS _spans FROM {{ending}})"
-            f" WHERE _spans > 1 AND {LAST} >= {by_reference(close.due.due_us, LAST)} UNION ALL "
-            f"SELECT {group}, min({FIRST}), max({LAST}) FROM {{later}} GROUP BY {group}"
-        )
-        may_go_on = over_all({"ending": ending, "later": later}, statement)
-        bounds = (f"min({LAST})", f"max({LAST})")
-        found = io.write_counted(close.epoch, "ahead", may_go_on, bounds)
-        if found is not None:
-            io.store.keep(found.name)
-        names = frozenset(segment.name for segment in may_touch)
-        writer = io.store.writer.id
-        self._ahead = Ahead(until_us=until_us, writer=writer, names=names, found=found)
-        return self._ahead
+            return
+        if self._ahead is not None:
+            self._forget(self._ahead, io)
+        ahead.until_us, ahead.found = found.until_us, found.segment
+        self._ahead = ahead
+
+    def _forget(self, ahead: Ahead, io: StateIO) -> None:
+        self._ahead = None
+        if ahead.found is not None:
+            io.store.disown(ahead.found.name)
+        self._rest_after(is_worth=ahead.closes >= WORTH_CLOSES)
 
     def _rest_after(self, *, is_worth: bool) -> None:
         self._pause = 0 if is_worth else self._next_pause
         self._next_pause = 2 if is_worth else min(LONGEST_PAUSE, 2 * self._next_pause)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What was found for closes of spans that end before ``until_us``."""
+
+    until_us: int
+    segment: Segment | None
+
+
+def _look_through(close: Close, io: StateIO) -> _Found | None:
+    """Look through all segments; return None if many spans end within a few closes."""
+    until_us = _until(close, io)
+    if until_us is None:
+        return None
+    io.tasks.set(1)
+    due_us, may_touch = close.due.due_us, close.may_touch
+    columns = (*close.keys, FIRST, LAST)
+    spans = io.read(may_touch).select(*columns)
+    ending = between(spans, due_us, until_us, may_touch)
+    later = open_from(spans, until_us, may_touch)
+    later = before(later, until_us + close.gap_us, may_touch, time=FIRST)
+    later = of_same_keys(later, ending, close.keys)
+    group = ", ".join(close.keys)
+    statement = (
+        f"SELECT {group}, {FIRST}, {LAST} FROM"
+        f" (SELECT *, count(1) OVER (PARTITION BY {group}) AS _spans FROM {{ending}})"
+        " WHERE _spans > 1 UNION ALL "
+        f"SELECT {group}, min({FIRST}), max({LAST}) FROM {{later}} GROUP BY {group}"
+    )
+    may_go_on = over_all({"ending": ending, "later": later}, statement)
+    bounds = (f"min({LAST})", f"max({LAST})")
+    return _Found(until_us, io.write_counted(close.epoch, "ahead", may_go_on, bounds))
 
 
 def _until(close: Close, io: StateIO) -> int | None:

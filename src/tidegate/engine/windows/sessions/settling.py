@@ -73,8 +73,8 @@ class Settling:
         if near is None:
             return self._written(epoch, self.shape.chained(due.spans, None), due.due_us, io)
         settled = self._written(epoch, self.shape.chained(near.due, near.spans), due.due_us, io)
-        if near.ahead is not None:
-            near.ahead.since.add(settled.segment.name)
+        if looks_ahead:
+            self.outlook.note(due, settled.segment)
         ends = near.ends()
         self.foresight.note(near.watched, due.due_us, near.until_us, ends["rows"] or 0)
         return replace(settled, next_us=_least(ends["next"], near.until_us))
