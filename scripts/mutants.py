@@ -121,7 +121,7 @@ MUTANTS = (
     Mutant(
         name="a merge of sessions that a close has rewritten is taken over",
         file="engine/merging.py",
-        old="bound_us > self._apart_us",
+        old="bound_us > self.apart_us",
         new="False",
         tests=("tests/engine/test_merging.py",),
     ),

@@ -12,6 +12,7 @@ from sql_metrics import READ, SHUFFLED, SqlMetrics
 from tidegate.api.query import Query, sql
 from tidegate.cases.model import FAR_AHEAD_US
 from tidegate.cases.stepper import CaseStepper, Outcome
+from tidegate.engine.aside import Aside
 from tidegate.engine.job import make_operator
 from tidegate.engine.windows.operator import Closing
 from tidegate.engine.windows.sessions.ahead import Ahead, Outlook
@@ -157,8 +158,8 @@ def test_a_close_beside_many_open_sessions_reads_pages_and_shuffles_no_other_key
     batch(
         f"SELECT {at} 10L * id) AS ts, CAST(id AS STRING) AS k FROM range(80000) ORDER BY hash(id)"
     )
-    number = 1
-    while not any("merged" in each.name for each in StateReader(tmp_path).manifest().segments):
+    number, reader = 1, StateReader(tmp_path)
+    while not any("merged" in each.name for each in reader.manifest().segments):
         batch(f"SELECT {at} 900000L + {number}) AS ts, 'other' AS k")
         number += 1
     # Two of those that are due have gone on.
@@ -186,6 +187,9 @@ def test_a_close_beside_many_open_sessions_reads_pages_and_shuffles_no_other_key
     # the results.
     assert sum(seen.of(READ)) <= 2 * PAGE + 2 + 4 + 10
     assert seen.of(SHUFFLED) == [1], "the row of the batch"
+    # Nothing else goes on that ends soon, and of that no file is left.
+    named = {each.name for epoch in reader.epochs() for each in reader.manifest(epoch).segments}
+    assert {each.name for each in (tmp_path / "tidegate" / "segments").iterdir()} <= named
 
 
 def test_the_next_close_knows_how_many_are_due_within_what_was_seen() -> None:
@@ -204,11 +208,14 @@ def test_what_a_close_has_found_serves_others_that_ask_for_no_more() -> None:
     many = replace(old, rows=1_000_000)
     ahead = Ahead(writer="w", names=frozenset({"old"}), from_us=0, until_us=20 * SECOND)
 
-    def asked(until: int, *due: Segment) -> DueSpans:
-        return DueSpans(spans=Uncounted(), segments=due, due_us=until * SECOND)
+    def asked(until: int, *due: Segment, since: int = 0) -> DueSpans:
+        return DueSpans(
+            spans=Uncounted(), segments=due, due_us=until * SECOND, from_us=since * SECOND
+        )
 
     assert ahead.serves(asked(20, many), [many, new])
     assert not ahead.serves(asked(21, many), [many, new]), "it looked at what ends before 20 s"
+    assert not ahead.serves(asked(20, many, since=-1), [many, new]), "it looked from 0 s on"
     assert not ahead.serves(asked(20, many, written), [many, written]), "keys not looked for"
     ahead.since.add("written")
     assert ahead.serves(asked(20, many, written), [many, written]), "keys that were looked for"
@@ -223,13 +230,16 @@ def test_what_a_close_has_found_serves_others_that_ask_for_no_more() -> None:
 
 def test_segments_of_closes_are_known_if_all_that_was_due_is() -> None:
     outlook, known, new = Outlook(), segment("old", 0, 90), segment("new", 5, 95)
+    coming = Ahead(writer="w", names=frozenset({"old"}), from_us=0)
     ahead = outlook._ahead = Ahead(writer="w", names=frozenset({"old"}), from_us=0)
+    work: Aside[None] = object.__new__(Aside)
+    outlook._coming = coming, work
     due = DueSpans(spans=Uncounted(), segments=[known, new], due_us=9 * SECOND)
     outlook.note(due, segment("first", 9, 9))
     assert ahead.since == set()
     outlook.note(replace(due, segments=[known]), segment("second", 9, 9))
     outlook.note(replace(due, segments=[known, segment("second", 9, 9)]), segment("third", 9, 9))
-    assert ahead.since == {"second", "third"}
+    assert ahead.since == coming.since == {"second", "third"}
 
 
 @pytest.mark.parametrize(("collation", "found"), [("UTF8_BINARY", 1), ("UTF8_LCASE", 2)])

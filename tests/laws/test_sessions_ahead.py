@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
@@ -83,7 +84,7 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> list[Ahead]:
         return result
 
     monkeypatch.setattr(Outlook, "near", watched)
-    start = Asides.start
+    start, take_over, closes = Asides.start, Outlook._take_over, count()
 
     def at_once(
         self: Asides, what: str, io: StateIO, run: Callable[[StateIO], object]
@@ -92,7 +93,12 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> list[Ahead]:
         aside.wait()
         return aside
 
+    def late(self: Outlook, io: StateIO) -> None:
+        if next(closes) % 2:
+            take_over(self, io)
+
     monkeypatch.setattr(Asides, "start", at_once)
+    monkeypatch.setattr(Outlook, "_take_over", late)
     return used
 
 

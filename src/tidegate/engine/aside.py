@@ -5,16 +5,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from uuid import uuid4
 
 from tidegate.engine.tasks import Tasks
+from tidegate.spark.calls import OTHER_SPARK
 from tidegate.spark.isolation import cores_of, private_session
 from tidegate.spark.pools import turn_of
 
 if TYPE_CHECKING:
     from tidegate.engine.state_io import StateIO
+    from tidegate.state.manifest import Segment
 
 Result = TypeVar("Result")
 
@@ -26,16 +29,22 @@ class Asides:
         self._states: dict[str, StateIO] = {}
         self._running: dict[str, Aside[Any]] = {}
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is going on."""
+        return not all(aside.is_done for aside in tuple(self._running.values()))
+
     def start(self, what: str, io: StateIO, run: Callable[[StateIO], Result]) -> Aside[Result]:
-        """Start some work; the last one of the same name has to be done.
+        """Start some work.
 
         Args:
-            what: a word for it, which names its thread and its session.
+            what: what it does, in a word or two, which name its jobs and its thread.
             io: the state, in the session of the steps.
-            run: does it with the state in a session of its own. Of what it writes only what is
-                disowned is deleted.
+            run: does it with the state in a session of its own.
         """
-        if what not in self._states:
+        last = self._running.get(what)
+        # What was given up may still be ending.
+        if last is None or not last.is_done:
             self._states[what] = _state_aside(io)
         aside = Aside(what, self._states[what], run)
         self._running[what] = aside
@@ -43,35 +52,39 @@ class Asides:
 
     def wait(self) -> None:
         """Wait until all has ended."""
-        for aside in self._running.values():
+        for aside in tuple(self._running.values()):
             aside.wait()
 
     def stop(self) -> None:
         """Give up what is not done; its files are left as they are."""
-        for aside in self._running.values():
+        for aside in tuple(self._running.values()):
             aside.cancel()
-        self._running.clear()
 
 
 class Aside(Generic[Result]):
     """Some work in a thread of its own."""
 
     def __init__(self, what: str, io: StateIO, run: Callable[[StateIO], Result]) -> None:
+        name = f"tidegate-{what.replace(' ', '-')}"
         self._spark = io.store.spark
-        self._group = f"tidegate-{what}-{uuid4().hex}"
+        self._group = f"{name}-{uuid4().hex}"
         self._future: Future[Result] = Future()
+        self._written: tuple[str, ...] = ()
 
         def work() -> None:
             context = self._spark.sparkContext
             try:
                 context.setJobGroup(self._group, f"{what} segments of the state")
                 with turn_of(f"{io.store.checkpoint} {what}", context):
-                    self._future.set_result(run(io))
+                    found = run(io)
+                self._written = io.store.take_written()
+                self._future.set_result(found)
             except BaseException as error:
+                self._written = io.store.take_written()
                 self._future.set_exception(error)
 
         # A daemon: a process that ends does not wait for it.
-        threading.Thread(target=work, name=f"tidegate-{what}", daemon=True).start()
+        threading.Thread(target=work, name=name, daemon=True).start()
 
     @property
     def is_done(self) -> bool:
@@ -86,10 +99,20 @@ class Aside(Generic[Result]):
         """Wait until it has ended."""
         self._future.exception()
 
+    def clean_up(self, io: StateIO, kept: Segment | None) -> None:
+        """Have the segments deleted that it has written, but for one; it has ended."""
+        for name in self._written:
+            if kept is None or name != kept.name:
+                io.store.disown(name)
+
     def cancel(self) -> None:
-        """Cancel its jobs."""
-        if not self.is_done:
-            self._spark.sparkContext.cancelJobGroup(self._group)
+        """Cancel its jobs, and those that it has not begun."""
+        if self.is_done:
+            return
+        context = self._spark.sparkContext
+        context.cancelJobGroup(self._group)
+        with suppress(*OTHER_SPARK):
+            context._jsc.sc().cancelJobGroupAndFutureJobs(self._group)
 
 
 def _state_aside(io: StateIO) -> StateIO:

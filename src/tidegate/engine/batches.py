@@ -216,6 +216,8 @@ class Batches:
     def _run(self, rows: DataFrame, batch_id: int) -> None:
         try:
             if not self._has_session:
+                # They may have finished a step.
+                self.steppers.stop_merging()
                 self.steppers = self._group.steppers(rows.sparkSession, self.report, self._beside)
                 self._progress = SparkProgress(rows.sparkSession, self._launch.checkpoint)
                 self._query_id = self._progress.query_id()

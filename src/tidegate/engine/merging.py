@@ -182,7 +182,9 @@ class Merges:
             self._note(table, crowd, merged)
             return _with_merged(segments, crowd, merged)
         if self._running is None:
-            self._start(table, crowd, merge, io)
+            # One after the other: the steps keep half of the cores.
+            if not io.asides.is_busy:
+                self._start(table, crowd, merge, io)
         elif len(crowd) >= MOST_CROWDED * MERGE_FACTOR:
             self._running.work.wait()
         return segments
@@ -234,7 +236,9 @@ class Merges:
         except Exception as error:
             _LOG.debug("merging beside the batches failed: %s", error)
             self._has_failed = is_whole
+            running.work.clean_up(io, None)
             return segments
+        running.work.clean_up(io, merged)
         self._note(running.table, crowd, merged)
         self._was_late = running.is_late(merge.bound_us)
         if self._was_late or not is_whole:

@@ -143,6 +143,12 @@ class StateStore:
         """Have a segment that no manifest names deleted after the next commit."""
         self._written[segment] = None
 
+    def take_written(self) -> tuple[str, ...]:
+        """Return the names of segments that it has written, of which it knows no more then."""
+        names = tuple(self._written)
+        self._written.clear()
+        return names
+
     @property
     def is_claimed(self) -> bool:
         """Whether this store may write."""

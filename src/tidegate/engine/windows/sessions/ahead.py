@@ -84,8 +84,8 @@ class Ahead:
     Attributes:
         writer: the id of the process's claim; another one may delete what was found.
         names: the segments that were looked through.
-        from_us, until_us: it holds for closes of spans that end before ``until_us``; None until
-            that is known.
+        from_us, until_us: it holds for closes of spans that end between them; ``until_us`` is None
+            until that is known.
         found: a segment with what spans that end before ``until_us`` may touch: other such spans
             of their keys; and, at most one row for each key, the times of all those that end later
             and begin less than the gap after ``until_us``. None if there is nothing.
@@ -108,7 +108,9 @@ class Ahead:
 
     def serves(self, due: DueSpans, may_touch: Sequence[Segment]) -> bool:
         """Whether a close of due spans, beside segments that they may touch, can use it."""
-        is_within = self.until_us is not None and due.due_us <= self.until_us
+        # What was due when it began to look is not found.
+        is_after = due.from_us is not None and due.from_us >= self.from_us
+        is_within = is_after and self.until_us is not None and due.due_us <= self.until_us
         return is_within and self.knows(due) and self._part_since(may_touch) <= PART_SINCE
 
     def is_half_used(self, due: DueSpans, may_touch: Sequence[Segment]) -> bool:
@@ -208,7 +210,7 @@ class Outlook:
 
     def _look(self, close: Close, io: StateIO) -> None:
         """Begin to look through all segments, unless that is going on or does not pay."""
-        if self._coming is not None:
+        if self._coming is not None or io.asides.is_busy:
             return
         if self._pause:
             self._pause -= 1
@@ -216,7 +218,7 @@ class Outlook:
         due, may_touch = close.due, close.may_touch
         names = frozenset(segment.name for segment in (*due.segments, *may_touch))
         ahead = Ahead(writer=io.store.writer.id, names=names, from_us=due.due_us)
-        self._coming = ahead, io.asides.start("ahead", io, partial(_look_through, close))
+        self._coming = ahead, io.asides.start("look through", io, partial(_look_through, close))
 
     def _take_over(self, io: StateIO) -> None:
         """Use what has been found, if looking through all segments is done."""
@@ -229,6 +231,7 @@ class Outlook:
             # Files may have been merged and deleted meanwhile.
             _LOG.debug("looking ahead beside the batches failed: %s", error)
             found = None
+        work.clean_up(io, found.segment if found else None)
         if found is None:
             self._rest_after(is_worth=False)
             return
