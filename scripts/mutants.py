@@ -373,7 +373,7 @@ MUTANTS = (
         file="engine/windows/sessions/ahead.py",
         old="WHERE _spans > 1",
         new="WHERE _spans > 2",
-        tests=("tests/laws/test_sessions_ahead.py",),
+        tests=("tests/engine/test_sessions.py",),
     ),
     Mutant(
         name="a close of sessions moves the bounds of segments in which nothing is due",

@@ -192,6 +192,30 @@ def test_a_close_beside_many_open_sessions_reads_pages_and_shuffles_no_other_key
     assert {each.name for each in (tmp_path / "tidegate" / "segments").iterdir()} <= named
 
 
+def test_a_session_goes_on_with_a_span_that_was_found_ahead(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidegate.engine.tasks.FEW_ROWS", 3)
+    monkeypatch.setattr("tidegate.engine.windows.sessions.ahead.CLOSES_AHEAD", (2,))
+    monkeypatch.setattr("tidegate.engine.windows.sessions.ahead.FIRST_CLOSES", 0)
+    stepper = CaseStepper(query_of(spark), checkpoint=str(tmp_path), partitions=2)
+
+    def batch(*rows: tuple[float, str]) -> list[tuple[object, ...]]:
+        times = [(START + timedelta(seconds=second), key) for second, key in rows]
+        frame = spark.createDataFrame(times, "ts TIMESTAMP, k STRING")
+        return sorted(tuple(row) for row in stepper.batch(frame, FAR_AHEAD_US).rows)
+
+    # Beside the first close all is looked through for spans that end from 4.4 to 13.2 s.
+    open_ = [(14, "b"), (14.2, "c"), (14.4, "d")]
+    assert batch((0, "a"), (5, "k"), (12, "k"), *open_) == [("a", 1)]
+    stepper._stepper._checkpoint.io.asides.wait()
+    # The span of 5 s is due, and goes on with that of 12 s, which is found.
+    with monkeypatch.context() as patch:
+        patch.setattr(Outlook, "_look", lambda *_: None)
+        assert batch((16, "e")) == []
+        assert batch((22.5, "f")) == [("k", 2)]
+
+
 def test_the_next_close_knows_how_many_are_due_within_what_was_seen() -> None:
     seen, new = segment("seen", 0, 90), segment("new", 0, 90)
     foresight = Foresight()
