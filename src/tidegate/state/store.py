@@ -145,9 +145,7 @@ class StateStore:
 
     def take_written(self) -> tuple[str, ...]:
         """Return the names of segments that it has written, of which it knows no more then."""
-        names = tuple(self._written)
-        self._written.clear()
-        return names
+        return tuple(self._written.popitem()[0] for _ in tuple(self._written))
 
     @property
     def is_claimed(self) -> bool:
@@ -281,8 +279,7 @@ class StateStore:
     ) -> tuple[str, tuple[StateFile, ...]]:
         """Write a segment to a folder of its own; return its name and its files.
 
-        If no manifest names it, it is deleted after the next commit. ``options`` are further ones
-        of the Parquet writer.
+        If no manifest names it, it is deleted after the next commit. ``options``: more of Parquet.
         """
         name = self._new_segment(epoch, what)
         folder = f"{SEGMENTS}/{name}"
