@@ -6,6 +6,7 @@ import random
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -289,3 +290,26 @@ def test_large_segments_whose_merge_saved_no_rows_are_left_alone_until_they_are_
     assert merges_of(left=1.0, batches=8 + 63) == [8]
     # The merge after that looks again whether it saves rows.
     assert merges_of(left=1.0, batches=8 + 64 + 63) == [8, 64]
+
+
+def test_a_merge_waits_for_other_work_beside_the_steps_but_not_for_ever() -> None:
+    class Busy:
+        """Has other work that never ends."""
+
+        is_busy = True
+
+        def __init__(self) -> None:
+            self.begun: list[str] = []
+
+        def start(self, what: str, io: object, run: object) -> None:
+            self.begun.append(what)
+
+    merge = SimpleNamespace(is_worth=lambda crowd: True, apart_us=lambda: None, bound_us=None)
+    merges, busy, segments = merging.Merges(), Busy(), ()
+    begun = []
+    for number in range(2 * merging.MERGE_FACTOR):
+        new = Segment(name=str(number), first_us=0, last_us=0, rows=1_000_000)
+        io = SimpleNamespace(asides=busy)
+        segments = merges.merged("windows", (*segments, new), merge, io)
+        begun.append(len(busy.begun))
+    assert begun == [0] * (2 * merging.MERGE_FACTOR - 1) + [1]

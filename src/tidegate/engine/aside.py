@@ -83,8 +83,11 @@ class Aside(Generic[Result]):
                 self._written = io.store.take_written()
                 self._future.set_exception(error)
 
-        # A daemon: a process that ends does not wait for it.
-        threading.Thread(target=work, name=name, daemon=True).start()
+        try:
+            # A daemon: a process that ends does not wait for it.
+            threading.Thread(target=work, name=name, daemon=True).start()
+        except RuntimeError as error:
+            self._future.set_exception(error)  # There are too many threads.
 
     @property
     def is_done(self) -> bool:

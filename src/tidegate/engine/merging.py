@@ -182,8 +182,9 @@ class Merges:
             self._note(table, crowd, merged)
             return _with_merged(segments, crowd, merged)
         if self._running is None:
-            # One after the other: the steps keep half of the cores.
-            if not io.asides.is_busy:
+            # One thing after the other, so that the steps keep half of the cores; but what is done
+            # again and again must not put off a merge for ever.
+            if not io.asides.is_busy or len(crowd) >= 2 * MERGE_FACTOR:
                 self._start(table, crowd, merge, io)
         elif len(crowd) >= MOST_CROWDED * MERGE_FACTOR:
             self._running.work.wait()

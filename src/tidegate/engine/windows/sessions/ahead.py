@@ -31,6 +31,7 @@ from tidegate.engine.tasks import GROWTH, are_few, few_rows_of
 from tidegate.engine.windows.sessions.chains import FIRST, LAST
 from tidegate.engine.windows.sessions.due import DueSpans
 from tidegate.engine.windows.sessions.ranges import before, between, of_same_keys, open_from
+from tidegate.errors import StateError
 from tidegate.spark.observe import observed
 from tidegate.spark.statements import by_reference, over_all
 from tidegate.state.manifest import Segment
@@ -181,9 +182,19 @@ class Outlook:
             self._look(close, io)
         if ahead is None:
             return None
-        assert ahead.until_us is not None, "it serves up to a time"
-        ahead.closes += 1
         columns, to_us = (*close.keys, FIRST, LAST), due.due_us + close.gap_us
+        near = []
+        if ahead.found is not None:
+            schema = StructType([io.schema[name] for name in columns])
+            try:
+                found = io.store.read_segments([ahead.found], schema).coalesce(1)
+            except StateError as error:
+                # It is no part of the state: what is lost is found again.
+                _LOG.debug("what was found ahead cannot be read: %s", error)
+                self._forget(ahead, io)
+                return None
+            near.append(between(found, due.due_us, to_us, (), time=FIRST))
+        ahead.closes += 1
         until_us = due.due_us + min(GROWTH * due.interval_us, close.gap_us)
         soon = due.ending_before(until_us, io)
         if are_few([segment for segment in due.segments if not segment.level]):
@@ -191,15 +202,10 @@ class Outlook:
         is_due = f"{LAST} < {by_reference(due.due_us, LAST)}"
         numbers = {"next": f"min(IF({is_due}, NULL, {LAST}))", "rows": f"count_if(NOT {is_due})"}
         watched, ends = observed(soon, numbers)
-        near = []
         rest = ahead.rest(may_touch)
         if rest:
             since = between(io.read(rest), due.due_us, to_us, rest, time=FIRST).select(*columns)
             near.append(since if are_few(rest) else of_same_keys(since, due.spans, close.keys))
-        if ahead.found is not None:
-            schema = StructType([io.schema[name] for name in columns])
-            found = io.store.read_segments([ahead.found], schema).coalesce(1)
-            near.append(between(found, due.due_us, to_us, (), time=FIRST))
         return Near(
             due=watched.where(is_due),
             spans=reduce(DataFrame.unionByName, near) if near else None,
