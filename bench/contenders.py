@@ -36,8 +36,9 @@ class Question:
 
     ``sql`` is for Tidegate, over ``events``; ``ask`` computes the same from a DataFrame, streaming
     or not. Both yield ``columns``, including ``e``, the window's end. ``lag`` is the watermark lag
-    in seconds, ``settings`` are further settings of Tidegate. ``changelog``: Spark checkpoints its
-    state as a changelog instead of snapshots, because that is faster for this question.
+    in seconds, ``settings`` are further settings of Tidegate. A batch of a stream reads
+    ``files_a_batch`` files. ``changelog``: Spark checkpoints its state as a changelog instead of
+    snapshots, because that is faster for this question.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Question:
     columns: tuple[str, ...]
     lag: int = 5
     settings: Mapping[str, str] = field(default_factory=dict)
+    files_a_batch: int = 1
     changelog: bool = False
 
 
@@ -118,7 +120,7 @@ def start_tidegate(
             "watermark_lag": f"{question.lag}s",
             **question.settings,
         },
-        streams={"events": read_stream(spark, paths.source)},
+        streams={"events": read_stream(spark, paths.source, question.files_a_batch)},
     )
     sink = FileSink(format="parquet", path=str(paths.results), options={})
     return query.start(sink=sink, checkpoint=str(paths.checkpoint), once=once)
@@ -128,7 +130,8 @@ def spark_streaming(spark: SparkSession, question: Question, paths: Paths) -> li
     """Run Spark's own streaming aggregation, append mode; return its batches with rows."""
     # A query keeps the session's setting as of its start.
     spark.conf.set(CHANGELOG, str(question.changelog).lower())
-    events = read_stream(spark, paths.source).withWatermark("ts", f"{question.lag} seconds")
+    events = read_stream(spark, paths.source, question.files_a_batch)
+    events = events.withWatermark("ts", f"{question.lag} seconds")
     query = (
         question.ask(events)
         .writeStream.outputMode("append")

@@ -14,7 +14,8 @@ from bench.workload import Workload
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-BATCHES = 8
+# Two files a batch, so that two cores have as much to read: Spark splits a file of this size badly.
+BATCHES, FILES_A_BATCH = 8, 2
 LIVE_KEYS = 1_000_000
 
 # A row of a thousand repeats the key of the row before.
@@ -54,7 +55,7 @@ def _question(harness: Harness) -> Question:
         workload=Workload(
             name="dedup",
             rows=harness.rows_or(8_000_000),
-            files=BATCHES,
+            files=BATCHES * FILES_A_BATCH,
             span_seconds=80,
             jitter_us=2_000_000,
             value=KEY,
@@ -65,4 +66,5 @@ def _question(harness: Harness) -> Question:
         ),
         ask=ask,
         columns=("key", "s", "e", *AGGREGATES),
+        files_a_batch=FILES_A_BATCH,
     )

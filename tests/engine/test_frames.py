@@ -12,7 +12,7 @@ import pytest
 import tidegate
 from tidegate.errors import ConfigError
 from tidegate.spark.observe import observed
-from tidegate.spark.statements import empty_frame, over
+from tidegate.spark.statements import empty_frame, is_one_of, may_be_one_of, over
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -92,3 +92,19 @@ def test_the_schema_of_an_observed_frame_is_not_asked_for_again(spark: SparkSess
         assert watched.columns == columns
     assert [tuple(row) for row in watched.collect()] == [(0, 1), (1, 2), (2, 3)]
     assert numbers() == {"rows": 3}
+
+
+def test_a_filter_lets_all_values_pass_and_few_others(interpreted: SparkSession) -> None:
+    rows = interpreted.range(0, 20_000, numPartitions=1).selectExpr("id * 7919 AS n")
+    values = [7919 * each for each in (0, 63, 64, 8_191, 19_999)]
+    passed = rows.where(may_be_one_of("n", values)).collect()
+    found = {row[0] for row in passed}
+    assert found.issuperset(values)
+    assert len(found) < 100
+    # With each bit of a word set, the highest one too.
+    assert rows.where(may_be_one_of("n", range(8_192))).count() == 20_000
+
+
+def test_a_set_of_one_value_holds_for_it_alone(interpreted: SparkSession) -> None:
+    rows = interpreted.range(0, 10).toDF("n")
+    assert [row[0] for row in rows.where(is_one_of("n", [3], never=-1)).collect()] == [3]

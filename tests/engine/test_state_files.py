@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidegate.engine.rows.duplicates import NUMBERS, WRITE_OPTIONS
+from tidegate.engine.rows.key_search import DIFFERENCES, WRITE_OPTIONS
 from tidegate.spark.isolation import private_session
 from tidegate.spark.statements import is_one_of
 from tidegate.state.manifest import Segment
@@ -52,7 +52,7 @@ def test_numbers_written_as_differences_are_read_again(spark: SparkSession, tmp_
         name, files = store.write_segment(0, "keys", numbers, options)
         return Segment(name=name, files=files, first_us=0, last_us=0, rows=60_000)
 
-    segment = written(NUMBERS)
+    segment = written(DIFFERENCES)
     assert segment.bytes < written(WRITE_OPTIONS).bytes / 2
     found = store.read_segments([segment], numbers.schema)
     assert found.exceptAll(numbers).isEmpty()

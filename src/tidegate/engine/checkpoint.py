@@ -135,5 +135,5 @@ def is_of(decided: Intent, batch: SparkBatch) -> bool:
 
 def _state_columns(job: Job) -> list[StructField]:
     """The columns of the state, of all its tables."""
-    keys = [] if job.duplicates is None else [job.duplicates.schema[DEDUP_KEY]]
+    keys = [] if job.duplicates is None else [job.duplicates.search.schema[DEDUP_KEY]]
     return [*job.operator.state_schema, *keys]

@@ -31,7 +31,7 @@ from pyspark.sql.types import (
 from tidegate.names import in_backticks
 from tidegate.plan.columns import PLACE_IN_TASK
 from tidegate.spark.observe import observed, observed_soon
-from tidegate.spark.statements import ROW_NUMBER, selected
+from tidegate.spark.statements import ROW_NUMBER, number_in_task, selected
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -51,8 +51,7 @@ MOST_CHARACTERS = 1_000
 
 _ROWS, _SAMPLE = "rows", "sample"
 
-# ``monotonically_increasing_id`` has the number of a row in its task in its lower 33 bits.
-_NUMBER_IN_TASK = f"({PLACE_IN_TASK} & {2**33 - 1}L)"
+_NUMBER_IN_TASK = number_in_task(PLACE_IN_TASK)
 
 
 def samples_due(before_us: int | None, clock_us: int | None, plan: PhysicalPlan) -> int:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from tidegate.engine.aside import Asides
 from tidegate.engine.tasks import Tasks, are_few
+from tidegate.spark.footers import Footer, footers_of
 from tidegate.spark.observe import observed
+from tidegate.state.files import LocalFiles
 from tidegate.state.manifest import Segment
 
 if TYPE_CHECKING:
@@ -52,6 +54,23 @@ class StateIO:
     ) -> tuple[str, tuple[StateFile, ...]]:
         """Write a segment; return its name and its files. ``options``: further ones of Parquet."""
         return self.store.write_segment(epoch, what, rows, options)
+
+    def footers(
+        self, name: str, files: Sequence[StateFile], columns: Sequence[str]
+    ) -> list[Footer]:
+        """Return what the files of a segment tell of columns.
+
+        Args:
+            name: the segment.
+            files: its files.
+            columns: the names of plain columns.
+
+        Raises:
+            Exception: as ``footers_of``.
+        """
+        is_near = isinstance(self.store.files, LocalFiles)
+        paths = self.store.paths(name, files)
+        return footers_of(self.store.spark, paths, columns, at_once=not is_near)
 
     def write_counted(
         self,

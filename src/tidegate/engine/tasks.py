@@ -50,11 +50,14 @@ class Tasks:
     Args:
         spark: the session of the steps.
         most: the maximum number of tasks of a shuffle.
+
+    Attributes:
+        count: how many tasks the next shuffle has.
     """
 
     def __init__(self, spark: SparkSession, most: int) -> None:
         self._spark = spark
-        self.most = most
+        self.most = self.count = most
         self._settings: dict[str, str] = {}
         # The rows and bytes that the last batch added to the state, None before the first one; and
         # the most files that a batch was written to.
@@ -65,7 +68,7 @@ class Tasks:
 
     def set(self, count: int | None = None) -> None:
         """Set how many tasks the next shuffle has, by default the maximum."""
-        count = self.most if count is None else min(count, self.most)
+        count = self.count = self.most if count is None else min(count, self.most)
         self._set("spark.sql.shuffle.partitions", str(count))
 
     def set_for(self, segments: Sequence[Segment], weight: int = 1) -> None:

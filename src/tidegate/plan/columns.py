@@ -47,6 +47,7 @@ KEY_PLACE = (
 )
 BEYOND = "_beyond"  # BIGINT, its time, if it is beyond the horizon of the first row; else NULL
 SINCE = "_since"  # BIGINT, when its key was first seen; only with lateness exact to the record
+MARK = "_mark"  # BIGINT, of few duplicates: the place, and above it a part of the key's hash
 EVICTED = "_evicted"  # INT, the fate of a row that a quota evicts, where the batch has any
 DUPLICATE = "_dup"  # BOOLEAN, whether it is a duplicate, where the batch has any
 FATE = "_class"  # INT, its fate (``engine/rows/fates.Fate``)

@@ -7,7 +7,7 @@ nothing: some twenty round trips of 20 to 50 microseconds where one or two are e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
@@ -32,6 +32,7 @@ class Calls:
         expression: a column from Spark SQL text.
         observation: makes an observation.
         row: a row of the JVM, pickled.
+        path: makes a path of Hadoop.
         no_columns: an empty sequence of columns.
         frame_of: makes a dataset of a session and a logical plan.
         planned: makes a logical node of one that gives its columns, and a physical plan.
@@ -44,7 +45,13 @@ class Calls:
         self.observation = sql.Observation
         self.frame_of = sql.classic.Dataset.ofRows
         self.planned = sql.execution.adaptive.LogicalQueryStage
+        self._scan = sql.execution.RDDScanExec
+        physical = sql.catalyst.plans.physical
+        self._one_partition = getattr(getattr(physical, "SinglePartition$"), "MODULE$")
+        self._none = getattr(getattr(jvm.scala, "None$"), "MODULE$")
         self.row = sql.api.python.PythonSQLUtils.toPyRow
+        self.path = jvm.org.apache.hadoop.fs.Path
+        self._parquet = jvm.org.apache.parquet
         self._list = jvm.java.util.ArrayList
         self._sequence = jvm.org.apache.spark.api.python.PythonUtils.toSeq
         self.no_columns = self.columns(())
@@ -57,6 +64,29 @@ class Calls:
         for each in expressions:
             found.add(self.expression(each))
         return self._sequence(found)
+
+    def in_place(self, columns: Any, rows: Any) -> Any:  # noqa: ANN401 - JVM objects
+        """Return a physical node of columns and their RDD that Spark takes for one partition."""
+        return self._scan(
+            columns, rows, "rows in place", self._one_partition, self.no_columns, self._none
+        )
+
+    # Looked up when they are needed, since a Spark may have Parquet elsewhere.
+
+    @cached_property
+    def parquet_file(self) -> Any:  # noqa: ANN401 - a JVM object
+        """Makes a file of Parquet from a path and Hadoop's settings."""
+        return self._parquet.hadoop.util.HadoopInputFile.fromPath
+
+    @cached_property
+    def parquet_reader(self) -> Any:  # noqa: ANN401 - a JVM object
+        """Makes a reader of a file of Parquet, with options."""
+        return self._parquet.hadoop.ParquetFileReader.open
+
+    @cached_property
+    def parquet_options(self) -> Any:  # noqa: ANN401 - a JVM object
+        """Options for a reader; to find those of Hadoop would take 4 ms a file."""
+        return self._parquet.ParquetReadOptions.builder().build()
 
     def _texts(self, texts: tuple[str, ...]) -> Any:  # noqa: ANN401 - a JVM object
         found = self._list()

@@ -13,7 +13,7 @@ change nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -291,10 +291,9 @@ class StateStore:
             options={**_WRITE_OPTIONS, **(options or {})},
         )
         try:
-            entries = self.files.entries(folder)
+            entries = sorted(self.files.entries(folder), key=lambda entry: entry.name)
         except OSError as error:
             raise self._unwritable(error, "the batch is not committed") from error
-        entries.sort(key=lambda entry: entry.name)
         return name, tuple(StateFile(name=each.name, bytes=each.bytes) for each in entries)
 
     def put_shards(
@@ -319,11 +318,7 @@ class StateStore:
         """
         if self._local is not None:
             self._raise(local_damage(self._local, segments))
-        paths = [
-            self._path(f"{SEGMENTS}/{segment.name}/{file.name}")
-            for segment in segments
-            for file in segment.files
-        ]
+        paths = [path for each in segments for path in self.paths(each.name, each.files)]
         try:
             rows = self._reader(schema).parquet(*paths)
         except AnalysisException:
@@ -332,6 +327,10 @@ class StateStore:
         if self._local is None and _found_bytes(rows) != sum(each.bytes for each in segments):
             self._raise(self._listed(segments))
         return rows
+
+    def paths(self, segment: str, files: Iterable[StateFile]) -> list[str]:
+        """Return the paths of files of a segment, as Spark takes them."""
+        return [self._path(f"{SEGMENTS}/{segment}/{file.name}") for file in files]
 
     def _reader(self, schema: StructType) -> DataFrameReader:
         """Return a reader of segments, made once for each schema: its options are round trips."""

@@ -3,11 +3,12 @@
     horizon 60      time   0      40     60     61     100
     rows of a key          first  dup.   dup.   first  dup. (of 61)
 
-The state has, for each key, the time at which it was first seen. A job before ingest brings the
-rows of a batch together with the state by key, and writes a segment with the keys that are new and
-the places of the rows that are duplicates. Of the state it reads the segments that may have one of
-the keys: ``key_ranges.py``. Only a batch with duplicates has these joined to its
-rows; any other is taken in as if there were no ``dedup_key``.
+The state has, for each key, the time at which it was first seen. A job before ingest, in
+``key_search.py``, brings the rows of a batch together with the state by key, and writes a segment
+with the keys that are new and the places of the rows that are duplicates. Of the state it reads the
+segments that may have one of the keys: ``key_ranges.py``. Only in a batch with duplicates are rows
+marked, by a condition if duplicates are few and by a join if they are many; any other is taken in
+as if there were no ``dedup_key``.
 
 Of each key the job looks at the time that the state has, else at that of its first row in the
 batch. A row *beyond* the horizon of it is rare, and may be the first of others: the rows beyond are
@@ -20,32 +21,29 @@ Keys are kept as they are, no hash of them: two keys are the same if Spark says 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql.types import (
-    BinaryType,
-    DateType,
-    IntegralType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql.types import LongType, StructField, StructType
 
-from tidegate.engine.rows.fates import BatchStart, Fate, fate_case, judge
-from tidegate.engine.rows.forgotten import KNOWN, Forgotten, one_by_one
-from tidegate.engine.rows.key_ranges import KeyRanges, Range, key_ranges, range_of
+from tidegate.engine.rows.fates import BatchStart, Fate, fate_case, judged_sql
+from tidegate.engine.rows.forgotten import Forgotten, one_by_one
+from tidegate.engine.rows.key_ranges import KeyRanges, key_ranges
+from tidegate.engine.rows.key_search import Found, KeySearch, mark_of_row, place_of_mark
 from tidegate.engine.rows.rejoin import Marks, rejoined
 from tidegate.engine.tasks import files_for
 from tidegate.errors import ExecutionError
 from tidegate.plan.columns import BEYOND, DEDUP_KEY, DUPLICATE, FATE, KEY_PLACE, SINCE, TIME
 from tidegate.plan.time_columns import LEAST_TIME_US
-from tidegate.spark.observe import observed
-from tidegate.spark.statements import ROW_NUMBER, by_reference, over_all, selected
+from tidegate.spark.statements import (
+    ROW_NUMBER,
+    by_reference,
+    is_one_of,
+    may_be_one_of,
+    over,
+    selected,
+)
 from tidegate.state.manifest import Segment, Tables
 
 if TYPE_CHECKING:
@@ -64,13 +62,6 @@ GROWTH = 2
 # long before the rest; if segments span more, only many are merged.
 MERGED_SPAN = 8
 MANY_SEGMENTS = 64
-
-# Keys that hardly repeat: a dictionary of them costs a third of writing them. In version 2 Parquet
-# writes the differences of whole numbers, which takes a quarter less time, and a third of the bytes
-# if keys rise. For texts it would look for prefixes that they share, which has not been measured.
-WRITE_OPTIONS = {"parquet.enable.dictionary": "false"}
-NUMBERS = {**WRITE_OPTIONS, "parquet.writer.version": "v2"}
-_WHOLE_NUMBERS = (IntegralType, DateType, TimestampType, TimestampNTZType)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,18 +106,21 @@ class Duplicates:
 
     Attributes:
         plan: a plan with ``dedup_key``.
-        horizon_us: a row up to so much after the first of its key is a duplicate.
-        schema: the columns of the table ``duplicates``: the key, and ``_t``, the time at which it
-            was first seen. The segment of a batch has others beside them, for its own step.
+        search: searches the keys of a batch.
         lateness: judges rows by the watermark at their place; None: by the one before their batch.
-        ranges: says which segments may have the keys of a batch; None: nothing does.
     """
 
     plan: PhysicalPlan
-    horizon_us: int
-    schema: StructType
+    search: KeySearch
     lateness: RecordLateness | None = None
-    ranges: KeyRanges | None = None
+
+    @property
+    def _horizon_us(self) -> int:
+        return self.search.horizon_us
+
+    @property
+    def _ranges(self) -> KeyRanges | None:
+        return self.search.ranges
 
     def sort(self, arrival: Arrival, seen: Callable[[], SeenBefore], io: StateIO) -> Sorted:
         """Find the duplicates of a batch, and write the keys that are new.
@@ -139,45 +133,50 @@ class Duplicates:
         start = arrival.start
         known = self.remembered(arrival.early.duplicates, start.bound_us)
         numbered = _numbered(arrival.rows)
-        forgotten = self.lateness and Forgotten(self.lateness, self.horizon_us, arrival, seen())
-        watched = forgotten.watched(numbered) if forgotten else numbered
+        forgotten = self.lateness and Forgotten(self.lateness, self._horizon_us, arrival, seen())
+        rows = self._eligible(forgotten.watched(numbered) if forgotten else numbered, start)
+        search, epoch = self.search, start.epoch
 
-        def first_job(read: Sequence[Segment]) -> tuple[DataFrame | None, _Written]:
+        def first_job(read: Sequence[Segment]) -> tuple[DataFrame | None, Found]:
             _set_tasks(read, known, io)
             keys = self._known(read, start.bound_us, io) if read else None
-            return keys, self._write("keys", self.sorted_keys(watched, keys, start), start, io)
+            return keys, search.run(rows, keys, epoch, io)
 
-        read = known if self.ranges is None else self.ranges.likely(known)
+        read = known if self._ranges is None else self._ranges.likely(known)
         keys, first = first_job(read)
         if len(read) < len(known) and self._overlaps_others(first, known, read):
             keys, first = first_job(known)
         self._learn(first, known)
         written = [first]
         if written[0].beyond:
-            rows = self._read([written[0].segment], io).where(f"{BEYOND} IS NOT NULL")
-            rows = rows.selectExpr(DEDUP_KEY, f"{BEYOND} AS {TIME}", KEY_PLACE)
-            more = one_by_one(rows, self.horizon_us)
-            written.append(self._write("more-keys", more, start, io))
+            beyond = self._read([written[0].segment], io).where(f"{BEYOND} IS NOT NULL")
+            beyond = beyond.selectExpr(DEDUP_KEY, f"{BEYOND} AS {TIME}", KEY_PLACE)
+            more = one_by_one(beyond, self._horizon_us)
+            written.append(search.write("more-keys", more, epoch, io))
         if forgotten and forgotten.may_be(written[0].since_us):
             sorted_keys = self._read([each.segment for each in written], io)
-            written = [self._write("keys-anew", forgotten.anew(sorted_keys, keys), start, io)]
+            written = [search.write("keys-anew", forgotten.anew(sorted_keys, keys), epoch, io)]
         segments = tuple(each.segment for each in written)
-        if self.ranges is not None:
+        if self._ranges is not None:
             for segment in segments:
-                self.ranges.add(segment.name, first.keys)
+                self._ranges.add(segment.name, first.keys)
         left = tuple(segment for segment in segments if segment.rows)
         count = sum(each.duplicates for each in written)
         if not count:
             return Sorted(arrival=arrival, segments=left)
-        found = self._read(segments, io).where(f"{KEY_PLACE} IS NOT NULL AND {BEYOND} IS NULL")
-        judged = replace(start, has_duplicates=True)
-        marked = replace(arrival, rows=_marked(numbered, found), start=judged)
+        marks = written[0].marks if len(written) == 1 else None
+        if marks is not None:
+            told = _told(numbered, marks)
+        else:
+            found = self._read(segments, io).where(f"{KEY_PLACE} IS NOT NULL AND {BEYOND} IS NULL")
+            told = _marked(numbered, found)
+        marked = replace(arrival, rows=told, start=replace(start, has_duplicates=True))
         return Sorted(arrival=marked, segments=left, count=count)
 
     def of_table(self, rows: DataFrame, start: BatchStart) -> tuple[DataFrame, BatchStart]:
         """Return the rows of a table with its duplicates marked, and what they are judged by."""
         numbered = _numbered(rows)
-        judged = one_by_one(self._eligible(numbered, start), self.horizon_us)
+        judged = one_by_one(self._eligible(numbered, start), self._horizon_us)
         found = judged.where(f"{KEY_PLACE} IS NOT NULL")
         marked = _marked(numbered, found)
         return marked, replace(start, has_duplicates=True)
@@ -191,7 +190,7 @@ class Duplicates:
         """Whether segments of one level, of which there are enough, are merged into one."""
         first_us = min(segment.first_us for segment in segments)
         span_us = max(segment.last_us for segment in segments) - first_us
-        return MERGED_SPAN * span_us <= self.horizon_us or len(segments) >= MANY_SEGMENTS
+        return MERGED_SPAN * span_us <= self._horizon_us or len(segments) >= MANY_SEGMENTS
 
     def merged(
         self, segments: Sequence[Segment], epoch: int, bound_us: int | None, io: StateIO
@@ -199,29 +198,24 @@ class Duplicates:
         """Write the keys of segments as one, without those that are forgotten."""
         keys = self._known(segments, bound_us, io).coalesce(files_for(segments))
         bounds = (f"min({TIME})", f"max({TIME})")
-        merged = io.write_counted(epoch, "merged-keys", keys, bounds, self._write_options)
-        if merged is not None and self.ranges is not None:
-            self.ranges.add(merged.name, self.ranges.of_all(segments))
+        merged = io.write_counted(epoch, "merged-keys", keys, bounds, self.search.write_options)
+        if merged is not None and self._ranges is not None:
+            self._ranges.add(merged.name, self._ranges.of_all(segments))
         return merged
 
     def _overlaps_others(
-        self, written: _Written, known: Sequence[Segment], read: Sequence[Segment]
+        self, found: Found, known: Sequence[Segment], read: Sequence[Segment]
     ) -> bool:
         """Whether a batch may have keys of segments that its job has not read."""
-        if written.keys is None or self.ranges is None:
-            return bool(written.rows)
+        if found.keys is None or self._ranges is None:
+            return bool(found.rows)
         names = {segment.name for segment in read}
         others = [segment for segment in known if segment.name not in names]
-        return self.ranges.overlap(others, written.keys)
+        return self._ranges.overlap(others, found.keys)
 
-    def _learn(self, written: _Written, known: Sequence[Segment]) -> None:
-        if self.ranges is not None and written.keys is not None:
-            self.ranges.learn(known, written.keys)
-
-    @property
-    def _write_options(self) -> Mapping[str, str]:
-        is_number = isinstance(self.schema[DEDUP_KEY].dataType, _WHOLE_NUMBERS)
-        return NUMBERS if is_number else WRITE_OPTIONS
+    def _learn(self, found: Found, known: Sequence[Segment]) -> None:
+        if self._ranges is not None and found.keys is not None:
+            self._ranges.learn(known, found.keys)
 
     def _least(self, bound_us: int | None) -> int:
         """The least time at which a key that is not forgotten was first seen.
@@ -230,90 +224,25 @@ class Duplicates:
         """
         if bound_us is None:
             return LEAST_TIME_US
-        return max(LEAST_TIME_US, bound_us - self.horizon_us)
+        return max(LEAST_TIME_US, bound_us - self._horizon_us)
 
     def _known(self, segments: Sequence[Segment], bound_us: int | None, io: StateIO) -> DataFrame:
-        keys = io.store.read_segments(segments, self.schema)
+        keys = io.store.read_segments(segments, self.search.schema)
         least = by_reference(self._least(bound_us), TIME)
         return keys.where(f"{TIME} IS NOT NULL AND {TIME} >= {least}")
 
     def _read(self, segments: Sequence[Segment], io: StateIO) -> DataFrame:
         """The segments of a batch, with what only its own step needs."""
         more = [StructField(name, LongType()) for name in (KEY_PLACE, BEYOND, SINCE)]
-        return io.store.read_segments(segments, StructType([*self.schema, *more]))
+        return io.store.read_segments(segments, StructType([*self.search.schema, *more]))
 
     def _eligible(self, numbered: DataFrame, start: BatchStart) -> DataFrame:
         """The key, time and place of each row that is a duplicate if its key is known."""
         fate = fate_case(self.plan, start, late=None)
         good = f"{FATE} = {Fate.ACCUMULATED.value} AND {DEDUP_KEY} IS NOT NULL"
-        return (
-            judge(numbered, self.plan, start, fate).where(good).select(DEDUP_KEY, TIME, KEY_PLACE)
-        )
-
-    def _write(self, what: str, rows: DataFrame, start: BatchStart, io: StateIO) -> _Written:
-        """Write sorted rows as a segment, and count them on the way."""
-        ranges = self.ranges if self.ranges is not None and self.ranges.are_watched else None
-        watched, seen = observed(
-            rows,
-            {
-                "new": f"count({TIME})",
-                "first": f"min({TIME})",
-                "last": f"max({TIME})",
-                "others": f"count({KEY_PLACE})",
-                "beyond": f"count({BEYOND})",
-                **({"since": f"min({SINCE})"} if SINCE in rows.columns else {}),
-                **({} if ranges is None else ranges.observed),
-            },
-        )
-        name, files = io.write(start.epoch, what, watched, self._write_options)
-        found = seen()
-        segment = Segment(
-            name=name,
-            first_us=found["first"] or 0,
-            last_us=found["last"] or 0,
-            rows=found["new"],
-            files=files,
-        )
-        beyond = found["beyond"]
-        return _Written(
-            segment=segment,
-            duplicates=found["others"] - beyond,
-            beyond=beyond,
-            since_us=found.get("since"),
-            rows=found["new"] + found["others"],
-            keys=None if ranges is None else range_of(found["least"], found["greatest"]),
-        )
-
-    def sorted_keys(
-        self, numbered: DataFrame, known: DataFrame | None, start: BatchStart
-    ) -> DataFrame:
-        """The rows of a batch: ``_t`` of those that are the first of their key, else ``_place``."""
-        frames = {"rows": self._eligible(numbered, start)}
-        rows = "TABLE {rows}"
-        if known is not None:
-            frames["known"] = known
-            rows += f" UNION ALL SELECT {DEDUP_KEY}, {TIME}, {KNOWN} AS {KEY_PLACE} FROM {{known}}"
-        # In a sort, long texts that begin alike take longer than their hashes; those of texts that
-        # a collation takes for equal differ.
-        is_text = self.schema[DEDUP_KEY].dataType in (StringType(), BinaryType())
-        by = f"xxhash64({DEDUP_KEY}), {DEDUP_KEY}" if is_text else DEDUP_KEY
-        # A key that was seen anew may be in the state twice; its later time counts.
-        order = (
-            f"OVER (PARTITION BY {by} ORDER BY {KEY_PLACE}, {TIME} DESC ROWS UNBOUNDED PRECEDING)"
-        )
-        first = f"first_value({TIME}) {order} AS _seen, first_value({KEY_PLACE}) {order} AS _first"
-        seen = f"SELECT *, {first} FROM ({rows})"
-        is_first, is_beyond = f"{KEY_PLACE} = _first", f"{TIME} - _seen > {self.horizon_us}L"
-        since = ""
-        if self.lateness is not None:
-            # A row beyond the horizon may be the first of others.
-            since = f", IF({is_first}, NULL, IF({is_beyond}, {TIME}, _seen)) AS {SINCE}"
-        return over_all(
-            frames,
-            f"SELECT {DEDUP_KEY}, IF({is_first}, {TIME}, NULL) AS {TIME}, "
-            f"IF({is_first}, NULL, {KEY_PLACE}) AS {KEY_PLACE}, "
-            f"IF({is_beyond}, {TIME}, NULL) AS {BEYOND}{since} "
-            f"FROM ({seen}) WHERE {KEY_PLACE} > {KNOWN}",
+        judged = judged_sql(numbered.columns, self.plan, start, fate)
+        return over(
+            numbered, f"SELECT {DEDUP_KEY}, {TIME}, {KEY_PLACE} FROM ({judged}) WHERE {good}"
         )
 
 
@@ -339,36 +268,30 @@ def duplicates_of(
         return None
     assert settings.dedup_horizon_us is not None, "the settings have been checked"
     key = StructField(DEDUP_KEY, empty.schema[DEDUP_KEY].dataType)
-    duplicates = Duplicates(
-        plan=plan,
+    search = KeySearch(
         horizon_us=settings.dedup_horizon_us,
         schema=StructType([key, StructField(TIME, LongType())]),
-        lateness=lateness,
+        tells_since=lateness is not None,
         ranges=key_ranges(key.dataType),
     )
+    duplicates = Duplicates(plan=plan, search=search, lateness=lateness)
     # Keys without an order are refused here, not by the first batch.
-    duplicates.sorted_keys(_numbered(empty), None, BatchStart(epoch=0))
+    search.sorted_keys(duplicates._eligible(_numbered(empty), BatchStart(epoch=0)), None)
     return duplicates
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Written:
-    """A segment of a batch; its rows are the keys that are new.
-
-    ``since_us`` is the least ``_since``, None if there is none. ``rows`` are all rows that have a
-    key, ``keys`` is the range of their keys, None if it is unknown.
-    """
-
-    segment: Segment
-    duplicates: int
-    beyond: int
-    rows: int
-    since_us: int | None = None
-    keys: Range | None = None
 
 
 def _numbered(rows: DataFrame) -> DataFrame:
     return selected(rows, "*", f"{ROW_NUMBER} AS {KEY_PLACE}")
+
+
+def _told(numbered: DataFrame, marks: Sequence[int]) -> DataFrame:
+    """The rows of a batch with ``_dup``, by the marks of few duplicates."""
+    may_be = may_be_one_of(KEY_PLACE, [place_of_mark(mark) for mark in marks])
+    is_marked = is_one_of(mark_of_row(), marks, never=-1)
+    others = ", ".join(name for name in numbered.columns if name != KEY_PLACE)
+    return over(
+        numbered, f"SELECT {others}, {may_be} AND {is_marked} AS {DUPLICATE} FROM {{frame}}"
+    )
 
 
 def _marked(numbered: DataFrame, found: DataFrame) -> DataFrame:

@@ -107,7 +107,7 @@ class Forgotten:
 
 
 def one_by_one(rows: DataFrame, horizon_us: int) -> DataFrame:
-    """Return rows as ``Duplicates.sorted_keys`` does, in whatever time they are.
+    """Return rows as ``KeySearch.sorted_keys`` does, in whatever time they are.
 
     Args:
         rows: the key, ``_t``, ``_place`` and, where rows have one, ``_behind``: the bound by which

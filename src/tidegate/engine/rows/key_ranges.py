@@ -7,16 +7,18 @@ none, have keys between the least and the greatest of a batch:
     keys          1 - 10   11 - 20   21 - 30     no segment is read
 
 The range of a batch is known only after its job. So the job reads as many of the newest segments as
-the batch before overlapped, and it is run again, with all of them, if it turns out that another one
-overlaps. Where all segments overlap, as with random keys, all are read at once.
+the batch before overlapped, at first none, and it is run again, with all of them, if it turns out
+that another one overlaps. Where all segments overlap, as with random keys, all are read at once.
+So after a start one batch with such keys may be searched twice.
 
 Ranges are in memory only. After a restart those of older segments are unknown, and these are read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import isnan
 from threading import Lock
 from typing import Any, TypeAlias
@@ -39,8 +41,13 @@ Range: TypeAlias = tuple[Any, Any]
 # Ranges of so many segments are remembered, more than a table has.
 _MOST_RANGES = 1_000
 
-# After so many batches in a row that overlapped all segments, ranges are no longer looked at.
+# After so many batches in a row that overlapped all segments, ranges are no longer looked at; and
+# the batches before a first attempt in vain is repeated.
 _PATIENCE = 8
+
+# After each attempt in vain the pause before the next is so many times as long, and has at most so
+# many batches.
+_LONGER, _LONGEST = 4, 512
 
 # Keys in the order that Python gives them too.
 _ORDERED = (IntegralType, DecimalType, FloatType, DoubleType)
@@ -50,29 +57,38 @@ _ORDERED = (IntegralType, DecimalType, FloatType, DoubleType)
 class KeyRanges:
     """What is known of the keys of a query's segments.
 
-    ``observed`` are the least and the greatest key of a batch, as aggregates (Spark SQL).
+    ``key`` is the key (Spark SQL) with values that Python orders as Spark orders the keys.
     """
 
-    observed: Mapping[str, str]
+    key: str
     _ranges: dict[str, Range] = field(default_factory=dict)
-    # How many of the newest segments the last batch overlapped, None if that is unknown. Segments
-    # of unknown ranges do not count.
-    _overlapped: int | None = None
+    # How many of the newest segments the last batch overlapped, at first none. Segments of unknown
+    # ranges do not count.
+    _overlapped: int = 0
     _in_vain: int = 0
     # Segments are merged beside the batch that asks.
     _lock: Lock = field(default_factory=Lock)
 
     @property
+    def observed(self) -> Mapping[str, str]:
+        """The least and the greatest key of a batch, as aggregates (Spark SQL)."""
+        return {"least": f"min({self.key})", "greatest": f"max({self.key})"}
+
+    @property
     def are_watched(self) -> bool:
-        """Whether it is worth to observe the range of a batch."""
+        """Whether the range of a batch is worth observing."""
         return self._in_vain < _PATIENCE
 
     def likely(self, segments: Sequence[Segment]) -> tuple[Segment, ...]:
         """Return the segments that a batch is likely to overlap, and those of unknown ranges."""
-        if self._overlapped is None or not self.are_watched:
+        if not self.are_watched:
             return tuple(segments)
         newest = {each.name for each in self._newest_first(segments)[: self._overlapped]}
         return tuple(s for s in segments if s.name in newest or s.name not in self._ranges)
+
+    def expect_overlap(self) -> None:
+        """Let the next batch read all segments, since keys do not seem to rise."""
+        self._overlapped = _MOST_RANGES
 
     def overlap(self, segments: Collection[Segment], batch: Range) -> bool:
         """Whether a batch may have keys of one of some segments."""
@@ -99,9 +115,7 @@ class KeyRanges:
         """Return the range of several segments together, None if one is unknown."""
         found = [self._ranges.get(segment.name) for segment in segments]
         ranges = [each for each in found if each is not None]
-        if not ranges or len(ranges) < len(found):
-            return None
-        return min(least for least, _ in ranges), max(greatest for _, greatest in ranges)
+        return range_of_all(ranges) if len(ranges) == len(found) else None
 
     def _newest_first(self, segments: Sequence[Segment]) -> list[Segment]:
         known = [segment for segment in segments if segment.name in self._ranges]
@@ -110,6 +124,35 @@ class KeyRanges:
     def _overlaps(self, segment: Segment, batch: Range) -> bool:
         keys = self._ranges.get(segment.name)
         return keys is None or (keys[0] <= batch[1] and batch[0] <= keys[1])
+
+
+@dataclass(slots=True)
+class Attempts:
+    """Says in which batches to try what may fail: the more often it has, the fewer."""
+
+    _pause: int = _PATIENCE
+    _left: int = 0
+
+    def take_turn(self) -> bool:
+        """Count a batch; return whether to try in it."""
+        self._left = max(0, self._left - 1)
+        return self._left == 0
+
+    def put_off(self) -> None:
+        """Pause, because there was nothing to try."""
+        self._left = _PATIENCE
+
+    def note(self, *, succeeded: bool) -> None:
+        """Record an attempt; after each that fails in a row the pause is longer."""
+        self._left = 0 if succeeded else self._pause
+        self._pause = _PATIENCE if succeeded else min(_LONGER * self._pause, _LONGEST)
+
+
+def are_apart(tasks: Iterable[Range]) -> bool:
+    """Whether no two tasks have keys in common, by the ranges of their keys."""
+    in_order = sorted(tasks, key=lambda keys: keys[0])
+    # NaN, which Spark takes for the greatest number of all, is in no order here.
+    return all(before[1] < after[0] for before, after in pairwise(in_order))
 
 
 def key_ranges(kind: DataType) -> KeyRanges | None:
@@ -121,7 +164,14 @@ def key_ranges(kind: DataType) -> KeyRanges | None:
         return None
     # As bytes, because texts of Spark may be such that Python cannot have.
     key = f"CAST({DEDUP_KEY} AS BINARY)" if kind == StringType() else DEDUP_KEY
-    return KeyRanges(observed={"least": f"min({key})", "greatest": f"max({key})"})
+    return KeyRanges(key=key)
+
+
+def range_of_all(ranges: Sequence[Range]) -> Range | None:
+    """Return the range of several together, None if there are none."""
+    if not ranges:
+        return None
+    return min(least for least, _ in ranges), max(greatest for _, greatest in ranges)
 
 
 def range_of(least: object, greatest: object) -> Range | None:

@@ -1,0 +1,329 @@
+"""The job over the keys of a batch: finds the keys that are new and the rows that are duplicates.
+
+It shuffles the rows by their keys and sorts them, together with the keys of the state that may be
+among them. Where keys rise with time, none of the state may be, and each task that reads the batch
+may have keys of its own. Then nothing is shuffled:
+
+    task       0        1         2
+    keys    1 - 40   41 - 90   91 - 120        all rows of a key are in one task
+
+Whether the keys of tasks are apart is known only after the job, from the files that it has written,
+one of each task. If they are not, the job is run again, with a shuffle. One task alone has all rows
+of all keys.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.types import (
+    BinaryType,
+    DateType,
+    DoubleType,
+    FloatType,
+    IntegralType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from tidegate.engine.rows.forgotten import KNOWN
+from tidegate.engine.rows.key_ranges import (
+    Attempts,
+    KeyRanges,
+    Range,
+    are_apart,
+    range_of,
+    range_of_all,
+)
+from tidegate.plan.columns import BEYOND, DEDUP_KEY, KEY_PLACE, MARK, SINCE, TIME
+from tidegate.spark.calls import OTHER_SPARK
+from tidegate.spark.footers import stats_of_all
+from tidegate.spark.in_place import InPlace, in_place
+from tidegate.spark.observe import observed
+from tidegate.spark.statements import is_among_first, over_all, selected
+from tidegate.state.manifest import Segment
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from tidegate.engine.state_io import StateIO
+
+_LOG = logging.getLogger("tidegate")
+
+# Keys that hardly repeat: a dictionary of them costs a third of writing them. In version 2 Parquet
+# writes the differences of whole numbers, which takes a quarter less time, and a third of the bytes
+# if keys rise; beside keys of another fixed size, that is true of their times. For texts it would
+# look for prefixes that they share, which has not been measured.
+WRITE_OPTIONS = {"parquet.enable.dictionary": "false"}
+DIFFERENCES = {**WRITE_OPTIONS, "parquet.writer.version": "v2"}
+_FIXED_SIZE = (IntegralType, FloatType, DoubleType, DateType, TimestampType, TimestampNTZType)
+
+# Rows stay in place only in up to this many tasks: the driver reads a footer for each.
+_MOST_IN_PLACE = 8
+
+# Types whose bounds in Parquet are values of Python that are ordered as in Spark. Those of a FLOAT
+# are not the same values, and those of a DECIMAL are whole numbers.
+_BOUNDED = (IntegralType, DoubleType, StringType)
+
+# A mark is the place of a duplicate, and above these bits a part of its key's hash. The places of a
+# thousand tasks have no more bits.
+_PLACE_BITS, _HASH_BITS = 43, 20
+
+# Up to 1,000 marks of a task, and 40,000 characters in all (about 2,000 marks), are returned with
+# the counts.
+_MOST_OF_TASK = 1_000
+_MOST_CHARACTERS = 40_000
+
+# What is observed of keys: bounds and counts, and the marks of few duplicates.
+_COUNTS = {
+    "new": f"count({TIME})",
+    "first": f"min({TIME})",
+    "last": f"max({TIME})",
+    "others": f"count({KEY_PLACE})",
+    "beyond": f"count({BEYOND})",
+}
+_LISTED = f"array_join(CAST(collect_list({MARK}) AS ARRAY<STRING>), ',')"
+_MARKS = {"marks": f"CAST(left({_LISTED}, {_MOST_CHARACTERS}) AS BINARY)"}
+
+# The columns that are written, after a shuffle and of rows in place.
+_SHUFFLED = (DEDUP_KEY, TIME, KEY_PLACE, BEYOND)
+_STAYED = (DEDUP_KEY, TIME, MARK)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What the job has found and written.
+
+    Attributes:
+        segment: what was written; its rows are the keys that are new.
+        duplicates: how many rows are duplicates.
+        beyond: how many rows are beyond the horizon.
+        rows: how many have a key.
+        since_us: the least ``_since``, None if there is none.
+        keys: the range of the keys, None if it is unknown.
+        marks: ``mark_of_row`` of the duplicates, None if it is not known of all of them.
+    """
+
+    segment: Segment
+    duplicates: int
+    beyond: int
+    rows: int
+    since_us: int | None = None
+    keys: Range | None = None
+    marks: Sequence[int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeySearch:
+    """Searches the keys of batches.
+
+    Attributes:
+        horizon_us: a row up to so much after the first of its key is a duplicate.
+        schema: the columns of the table ``duplicates``.
+        tells_since: whether rows tell when their key was first seen.
+        ranges: the ranges of the keys of segments; None: nothing is known of any.
+        attempts: says in which batches to try a search in place.
+    """
+
+    horizon_us: int
+    schema: StructType
+    tells_since: bool
+    ranges: KeyRanges | None
+    attempts: Attempts = field(default_factory=Attempts)
+
+    def run(self, rows: DataFrame, known: DataFrame | None, epoch: int, io: StateIO) -> Found:
+        """Search the rows of a batch, and write the keys that are new.
+
+        Args:
+            rows: the key, time and place of each row that is a duplicate if its key is known.
+            known: the keys of the state that may be among them, None if there are none.
+            epoch: the step.
+            io: the state, with the number of tasks of a shuffle.
+        """
+        if known is None and self._most_tasks() and self.attempts.take_turn():
+            stays = in_place(rows)
+            if stays is None or not self._may_stay(stays.tasks, io):
+                self.attempts.put_off()
+            else:
+                found = self._searched_in_place(stays, epoch, io)
+                self.attempts.note(succeeded=found is not None)
+                if found is not None:
+                    return found
+        keys = self.sorted_keys(rows, known)
+        aggregates = {**_COUNTS, **self._observed_range}
+        columns: tuple[str, ...] = _SHUFFLED
+        if self.tells_since:
+            aggregates["since"] = f"min({SINCE})"
+            columns = (*columns, SINCE)
+        watched, seen = observed(keys, aggregates, _MARKS)
+        found = self._written("keys", selected(watched, *columns), seen, epoch, io)
+        return replace(found, marks=_marks(seen()["marks"], found.duplicates))
+
+    def write(self, what: str, rows: DataFrame, epoch: int, io: StateIO) -> Found:
+        """Write rows that have been judged one by one as a segment, and count them on the way."""
+        watched, seen = observed(rows, {**_COUNTS, **self._observed_range})
+        return self._written(what, watched, seen, epoch, io)
+
+    def _most_tasks(self) -> int:
+        """In how many tasks rows may be searched in place."""
+        if self.tells_since:
+            return 0  # The rows are observed, which does not work in place.
+        if self.ranges is None:
+            return 1
+        return _MOST_IN_PLACE if isinstance(self.schema[DEDUP_KEY].dataType, _BOUNDED) else 0
+
+    def _may_stay(self, tasks: int, io: StateIO) -> bool:
+        """Whether rows of so many tasks stay, as they do unless a shuffle had twice as many."""
+        return tasks <= self._most_tasks() and io.tasks.count <= 2 * tasks
+
+    def _searched_in_place(self, stays: InPlace, epoch: int, io: StateIO) -> Found | None:
+        """Search rows where they are; None if that may not have found all duplicates.
+
+        Some key may be in two tasks. And a search with a shuffle is needed for rows beyond the
+        horizon, and where there are many duplicates.
+        """
+        keys = self.sorted_keys(stays.frame, None, stays=True)
+        # What the footers tell is not observed: that would take a fifth of the job's CPU time.
+        watched, seen = observed(keys, {"rows": "count(1)"}, _MARKS)
+        name, files = io.write(epoch, "keys", watched, self.write_options)
+        try:
+            footers = [each for each in io.footers(name, files, _STAYED) if each.rows]
+        except OTHER_SPARK as error:
+            _LOG.debug("the footers of %s cannot be read: %s", name, error)
+            return None
+        # Without ranges there is one task, and the bounds of its keys mean nothing.
+        keys_told = [each.columns.get(DEDUP_KEY) for each in footers if self.ranges is not None]
+        ranges = [range_of(each.least, each.greatest) for each in keys_told if each is not None]
+        known_ranges = [each for each in ranges if each is not None]
+        if len(footers) > 1 and len(known_ranges) < len(footers):
+            return None
+        if self.ranges is not None and not are_apart(known_ranges):
+            self.ranges.expect_overlap()
+            return None
+        time = stats_of_all([each.columns[TIME] for each in footers])
+        rows = sum(each.rows for each in footers)
+        if time.values is None or (time.values and time.least is None) or rows != seen()["rows"]:
+            return None
+        duplicates = rows - time.values
+        marks = _marks(seen()["marks"], duplicates)
+        if marks is None:
+            return None
+        segment = Segment(
+            name=name,
+            first_us=time.least or 0,
+            last_us=time.greatest or 0,
+            rows=time.values,
+            files=files,
+        )
+        return Found(
+            segment=segment,
+            duplicates=duplicates,
+            beyond=0,
+            rows=rows,
+            keys=range_of_all(known_ranges),
+            marks=marks,
+        )
+
+    def _written(
+        self,
+        what: str,
+        rows: DataFrame,
+        seen: Callable[[], dict[str, Any]],
+        epoch: int,
+        io: StateIO,
+    ) -> Found:
+        name, files = io.write(epoch, what, rows, self.write_options)
+        counted = seen()
+        segment = Segment(
+            name=name,
+            first_us=counted["first"] or 0,
+            last_us=counted["last"] or 0,
+            rows=counted["new"],
+            files=files,
+        )
+        beyond = counted["beyond"]
+        return Found(
+            segment=segment,
+            duplicates=counted["others"] - beyond,
+            beyond=beyond,
+            since_us=counted.get("since"),
+            rows=counted["new"] + counted["others"],
+            keys=range_of(counted.get("least"), counted.get("greatest")),
+        )
+
+    @property
+    def write_options(self) -> Mapping[str, str]:
+        """How Parquet writes the keys."""
+        is_fixed = isinstance(self.schema[DEDUP_KEY].dataType, _FIXED_SIZE)
+        return DIFFERENCES if is_fixed else WRITE_OPTIONS
+
+    @property
+    def _observed_range(self) -> Mapping[str, str]:
+        ranges = self.ranges
+        return {} if ranges is None or not ranges.are_watched else ranges.observed
+
+    def sorted_keys(
+        self, rows: DataFrame, known: DataFrame | None, *, stays: bool = False
+    ) -> DataFrame:
+        """The rows of a batch: ``_t`` of those that are the first of their key, else ``_place``.
+
+        Of rows in place, if it ``stays``, there is ``_mark`` alone.
+        """
+        frames = {"rows": rows}
+        listed = "TABLE {rows}"
+        if known is not None:
+            frames["known"] = known
+            listed += (
+                f" UNION ALL SELECT {DEDUP_KEY}, {TIME}, {KNOWN} AS {KEY_PLACE} FROM {{known}}"
+            )
+        # In a sort, long texts that begin alike take longer than their hashes; those of texts that
+        # a collation takes for equal differ.
+        is_text = self.schema[DEDUP_KEY].dataType in (StringType(), BinaryType())
+        by = f"xxhash64({DEDUP_KEY}), {DEDUP_KEY}" if is_text and not stays else DEDUP_KEY
+        # A key that was seen anew may be in the state twice; its later time counts.
+        order = (
+            f"OVER (PARTITION BY {by} ORDER BY {KEY_PLACE}, {TIME} DESC ROWS UNBOUNDED PRECEDING)"
+        )
+        first = f"first_value({TIME}) {order} AS _seen, first_value({KEY_PLACE}) {order} AS _first"
+        seen = f"SELECT *, {first} FROM ({listed})"
+        is_first, is_beyond = f"{KEY_PLACE} = _first", f"{TIME} - _seen > {self.horizon_us}L"
+        has_none = f"{is_first} OR {is_beyond} OR {KEY_PLACE} >= {1 << _PLACE_BITS}L"
+        few = f"IF({is_among_first(_MOST_OF_TASK)}, {mark_of_row()}, NULL)"
+        columns = [
+            DEDUP_KEY,
+            f"IF({is_first}, {TIME}, NULL) AS {TIME}",
+            f"IF({has_none}, NULL, {few}) AS {MARK}",
+        ]
+        if not stays:
+            columns.append(f"IF({is_first}, NULL, {KEY_PLACE}) AS {KEY_PLACE}")
+            columns.append(f"IF({is_beyond}, {TIME}, NULL) AS {BEYOND}")
+        if self.tells_since:
+            # A row beyond the horizon may be the first of others.
+            columns.append(f"IF({is_first}, NULL, IF({is_beyond}, {TIME}, _seen)) AS {SINCE}")
+        return over_all(
+            frames, f"SELECT {', '.join(columns)} FROM ({seen}) WHERE {KEY_PLACE} > {KNOWN}"
+        )
+
+
+def mark_of_row() -> str:
+    """Return the mark that a row with a place has if it is a duplicate (Spark SQL, BIGINT)."""
+    short_hash = f"hash({DEDUP_KEY}) & {(1 << _HASH_BITS) - 1}L"
+    return f"({KEY_PLACE} | shiftleft({short_hash}, {_PLACE_BITS}))"
+
+
+def place_of_mark(mark: int) -> int:
+    """Return the place of a duplicate from its mark."""
+    return mark & ((1 << _PLACE_BITS) - 1)
+
+
+def _marks(text: bytes, duplicates: int) -> Sequence[int] | None:
+    """Return the marks from what the job has listed; None if that is not all of them."""
+    if len(text) >= _MOST_CHARACTERS:
+        return None
+    marks = [int(each) for each in text.decode().split(",") if each]
+    return marks if len(marks) == duplicates else None

@@ -1,0 +1,46 @@
+"""Rows that Spark leaves in the tasks that read them, where it would shuffle them by a key."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from tidegate.spark.calls import OTHER_SPARK, calls_of
+
+_LOG = logging.getLogger("tidegate")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InPlace:
+    """Rows that are not shuffled.
+
+    Attributes:
+        frame: the rows. Spark takes them for one partition, so a window over a key, or a sort, runs
+            in each task for itself.
+        tasks: how many tasks read them.
+    """
+
+    frame: DataFrame
+    tasks: int
+
+
+def in_place(frame: DataFrame) -> InPlace | None:
+    """Return rows that are not shuffled; None if this Spark is built in another way.
+
+    The frame is planned at once, and subqueries and broadcasts in its plan run. Numbers that it
+    observes are lost.
+    """
+    spark = frame.sparkSession
+    try:
+        calls = calls_of(spark)
+        plan = frame._jdf.queryExecution().executedPlan()
+        rows = plan.execute()
+        node: Any = calls.planned(frame._jdf.logicalPlan(), calls.in_place(plan.output(), rows))
+        stays = DataFrame(calls.frame_of(spark._jsparkSession, node), spark)
+        return InPlace(frame=stays, tasks=rows.getNumPartitions())
+    except OTHER_SPARK as error:
+        _LOG.debug("keys are shuffled: %s", error)
+        return None

@@ -1,0 +1,323 @@
+"""The search of a batch's keys in place finds what a search with a shuffle finds."""
+
+from __future__ import annotations
+
+from itertools import count
+from math import nan
+from typing import TYPE_CHECKING
+
+import pytest
+from py4j.protocol import Py4JError
+from pyspark.sql.types import LongType, StructField, StructType
+
+from tidegate.engine.rows import key_search
+from tidegate.engine.rows.duplicates import _told
+from tidegate.engine.rows.key_ranges import Attempts, are_apart, key_ranges
+from tidegate.engine.rows.key_search import Found, KeySearch, mark_of_row, place_of_mark
+from tidegate.engine.state_io import StateIO
+from tidegate.engine.tasks import Tasks
+from tidegate.plan.columns import DEDUP_KEY, DUPLICATE, KEY_PLACE, TIME
+from tidegate.spark.isolation import private_session
+from tidegate.spark.statements import ROW_NUMBER
+from tidegate.state.manifest import Segment
+from tidegate.state.plan_file import PlanFile
+from tidegate.state.store import StateStore
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tidegate.spark.footers import Footer
+    from tidegate.state.manifest import StateFile
+
+HORIZON_US = 1_000
+
+
+@pytest.fixture
+def session(interpreted: SparkSession) -> SparkSession:
+    return private_session(interpreted)
+
+
+@pytest.fixture
+def io(session: SparkSession, tmp_path: Path) -> StateIO:
+    return io_in(session, tmp_path)
+
+
+def io_in(session: SparkSession, tmp_path: Path) -> StateIO:
+    store = StateStore(session, str(tmp_path), PlanFile(plan_id="p", fingerprint={}))
+    store.claim(-1)
+    return StateIO(store=store, tasks=Tasks(session, 2), schema=StructType([]), types={})
+
+
+def rows(
+    session: SparkSession, key: str, *, count: int = 60, tasks: int = 3, time: str = "id"
+) -> DataFrame:
+    """Rows of several tasks, each with a part of the ids."""
+    numbered = session.range(0, count, numPartitions=tasks)
+    return numbered.selectExpr(
+        f"{key} AS {DEDUP_KEY}", f"{time} AS {TIME}", f"{ROW_NUMBER} AS {KEY_PLACE}"
+    )
+
+
+def search_of(rows: DataFrame) -> KeySearch:
+    kind = rows.schema[DEDUP_KEY].dataType
+    schema = StructType([StructField(DEDUP_KEY, kind), StructField(TIME, LongType())])
+    return KeySearch(
+        horizon_us=HORIZON_US, schema=schema, tells_since=False, ranges=key_ranges(kind)
+    )
+
+
+def keys_of(found: Found, search: KeySearch, io: StateIO) -> list[tuple[object, int]]:
+    """The keys that are new, with their times."""
+    read = io.store.read_segments([found.segment], search.schema)
+    return sorted((str(row[0]), row[1]) for row in read.collect() if row[1] is not None)
+
+
+def ways(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Return a list that gets, for each search, whether rows stayed."""
+    taken: list[bool] = []
+    sort = KeySearch.sorted_keys
+
+    def spied(
+        self: KeySearch, rows: DataFrame, known: DataFrame | None, *, stays: bool = False
+    ) -> DataFrame:
+        taken.append(stays)
+        return sort(self, rows, known, stays=stays)
+
+    monkeypatch.setattr(KeySearch, "sorted_keys", spied)
+    return taken
+
+
+# Searches of a batch: whether rows stay in them.
+IN_PLACE, REPEATED, SHUFFLED = [True], [True, False], [False]
+
+# The key of a row; how many duplicates there are; the searches.
+KEYS = {
+    "rising": ("id DIV 2", 30, IN_PLACE),
+    "falling": ("100 - id DIV 2", 30, IN_PLACE),
+    "decimals": ("CAST(id DIV 2 AS DECIMAL(9, 2))", 30, SHUFFLED),
+    "floats": ("CAST(id DIV 2 / 10 AS FLOAT)", 30, SHUFFLED),
+    "doubles": ("id DIV 2 / 10D", 30, IN_PLACE),
+    "texts": ("concat('key ', lpad(id DIV 2, 9, '0'))", 30, IN_PLACE),
+    "texts in no order": ("concat('key ', id DIV 2 % 7)", 53, REPEATED),
+    "long texts": ("concat(lpad(id DIV 2, 9, '0'), repeat('k', 5000))", 30, REPEATED),
+    "in two tasks": ("id DIV 3", 40, REPEATED),
+    "the last of one task is the first of the next": ("id - IF(id = 20, 1, 0)", 1, REPEATED),
+    "zeros of both signs": ("IF(id = 19, 0D, IF(id = 20, -0D, id - 19.5D))", 1, REPEATED),
+    "not a number": ("IF(id = 59, double('NaN'), id - IF(id = 7, 1, 0))", 1, REPEATED),
+    "a task without keys": ("IF(id DIV 20 = 1, NULL, id DIV 2)", 20, IN_PLACE),
+    "no keys": ("IF(id < 0, id, NULL)", 0, IN_PLACE),
+    "a collation": ("concat(IF(id % 2 = 0, 'k', 'K'), id DIV 2) COLLATE UTF8_LCASE", 30, SHUFFLED),
+    "structs": ("struct(id DIV 2 AS a)", 30, SHUFFLED),
+}
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_a_search_in_place_finds_what_one_with_a_shuffle_finds(
+    session: SparkSession, io: StateIO, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    key, duplicates, expected = KEYS[name]
+    batch = rows(session, key).where(f"{DEDUP_KEY} IS NOT NULL")
+    search = search_of(batch)
+    taken = ways(monkeypatch)
+    found = search.run(batch, None, 0, io)
+    assert taken == expected
+    monkeypatch.setattr(key_search, "in_place", lambda frame: None)
+    other = search.run(batch, None, 1, io)
+    assert taken[-1] is False
+    keys = keys_of(found, search, io)
+    assert keys == keys_of(other, search, io)
+    count = duplicates + len(keys)
+    assert (found.duplicates, found.beyond, found.rows) == (duplicates, 0, count)
+    assert (other.duplicates, other.beyond, other.rows) == (duplicates, 0, count)
+    assert found.keys == other.keys
+    assert found.marks is not None
+    assert other.marks is not None
+    assert sorted(found.marks) == sorted(other.marks)
+    bounds = [
+        (each.segment.first_us, each.segment.last_us, each.segment.rows) for each in (found, other)
+    ]
+    assert bounds[0] == bounds[1]
+
+
+# The time, the key, how many rows in how many tasks. Marks of this task have 20 characters.
+RARE = {
+    "a row beyond the horizon": ("IF(id = 1, 5000, 0)", "id DIV 2", 60, 3),
+    "many duplicates of a task": ("id % 5", "id DIV 1002", 1_002, 1),
+    "many duplicates in all": ("id % 5", "id DIV 901", 2_703, 3),
+}
+
+
+@pytest.mark.parametrize("name", RARE)
+def test_what_is_rare_is_left_to_a_shuffle(
+    session: SparkSession, io: StateIO, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    time, key, count, tasks = RARE[name]
+    batch = rows(session, key, count=count, time=time, tasks=tasks)
+    taken = ways(monkeypatch)
+    found = search_of(batch).run(batch, None, 0, io)
+    assert taken == REPEATED
+    assert found.duplicates + found.beyond + found.segment.rows == count
+    assert found.beyond == (1 if "5000" in time else 0)
+    # The marks of a few are known, of many they are not.
+    assert (found.marks is None) is (count > 60)
+
+
+def test_a_thousand_duplicates_of_a_task_are_marked(
+    session: SparkSession, io: StateIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = rows(session, "id DIV 1001", count=1_001, tasks=1, time="0")
+    taken = ways(monkeypatch)
+    found = search_of(batch).run(batch, None, 0, io)
+    assert taken == IN_PLACE
+    assert found.marks is not None
+    assert sorted(map(place_of_mark, found.marks)) == list(range(1, 1_001))
+
+
+def test_compiled_code_counts_the_duplicates_of_a_task_and_not_its_rows(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = private_session(spark)
+    batch = rows(session, "IF(id % 4 = 3, id - 1, id)", count=6_000, tasks=2, time="id % 5")
+    taken = ways(monkeypatch)
+    found = search_of(batch).run(batch, None, 0, io_in(session, tmp_path))
+    assert taken == [True]
+    assert found.duplicates == 1_500
+    assert found.marks is not None
+    places = {task << 33 | place for task in (0, 1) for place in range(3, 3_000, 4)}
+    assert {place_of_mark(mark) for mark in found.marks} == places
+
+
+def test_a_search_in_place_is_tried_again_after_a_while(
+    session: SparkSession, io: StateIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = rows(session, "id DIV 4", count=6, tasks=2)
+    search = search_of(batch)
+    taken = ways(monkeypatch)
+    search.run(batch, None, 0, io)
+    search.run(batch, None, 1, io)
+    assert taken == [*REPEATED, *SHUFFLED]
+
+
+def test_the_pause_after_an_attempt_grows_while_attempts_fail() -> None:
+    attempts = Attempts()
+
+    def pause() -> int:
+        return next(batch for batch in count() if attempts.take_turn())
+
+    assert pause() == 0
+    for expected in (8, 32, 128, 512, 512):
+        attempts.note(succeeded=False)
+        assert pause() == expected - 1
+    attempts.note(succeeded=True)
+    assert pause() == 0
+    attempts.note(succeeded=False)
+    assert pause() == 7
+    attempts.put_off()
+    assert pause() == 7
+
+
+@pytest.mark.parametrize(
+    ("tasks", "expected"),
+    [(1, SHUFFLED), (3, SHUFFLED), (4, IN_PLACE), (8, IN_PLACE), (9, SHUFFLED)],
+)
+def test_rows_stay_in_few_tasks_unless_a_shuffle_had_many_more(
+    session: SparkSession,
+    io: StateIO,
+    monkeypatch: pytest.MonkeyPatch,
+    tasks: int,
+    expected: list[bool],
+) -> None:
+    batch = rows(session, "id", count=18, tasks=tasks)
+    taken = ways(monkeypatch)
+    io.tasks.most = 8
+    io.tasks.set()
+    search = search_of(batch)
+    search.run(batch, None, 0, io)
+    assert taken == expected
+    # What was not tried has not failed.
+    assert search.attempts == (Attempts(_left=8) if expected == SHUFFLED else Attempts())
+
+
+def test_one_task_has_all_rows_of_a_key(
+    session: SparkSession, io: StateIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = rows(session, "struct(60 - id % 7 AS a)", tasks=1)
+    taken = ways(monkeypatch)
+    found = search_of(batch).run(batch, None, 0, io)
+    assert taken == IN_PLACE
+    assert (found.duplicates, found.segment.rows) == (53, 7)
+    assert found.marks is not None
+    assert sorted(map(place_of_mark, found.marks)) == list(range(7, 60))
+
+
+def test_keys_of_tasks_are_apart_if_no_two_ranges_meet() -> None:
+    assert are_apart([])
+    assert are_apart([(1, 9)])
+    assert are_apart([(20, 30), (1, 9), (10, 19)])
+    assert not are_apart([(20, 30), (1, 20)])
+    assert not are_apart([(1, 30), (2, 3), (40, 50)])
+    assert not are_apart([(1.0, nan), (2.0, 3.0)])
+    assert not are_apart([(nan, nan), (2.0, 3.0)])
+
+
+def test_places_of_very_many_tasks_have_no_marks(session: SparkSession, io: StateIO) -> None:
+    far = f"{KEY_PLACE} + {1 << 43}L AS {KEY_PLACE}"
+    batch = rows(session, "id DIV 2").selectExpr(DEDUP_KEY, TIME, far)
+    found = search_of(batch).run(batch, None, 0, io)
+    assert (found.duplicates, found.marks) == (30, None)
+
+
+def test_footers_that_cannot_be_read_are_done_without(
+    session: SparkSession, io: StateIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise Py4JError("no such method")
+
+    monkeypatch.setattr("tidegate.engine.state_io.footers_of", fail)
+    batch = rows(session, "id DIV 2")
+    taken = ways(monkeypatch)
+    assert search_of(batch).run(batch, None, 0, io).duplicates == 30
+    assert taken == REPEATED
+
+
+def test_a_footer_that_counts_other_rows_is_not_believed(
+    session: SparkSession, io: StateIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def one_file(
+        self: StateIO, name: str, files: Sequence[StateFile], columns: Sequence[str]
+    ) -> list[Footer]:
+        return footers(self, name, files[:1], columns)
+
+    footers = StateIO.footers
+    monkeypatch.setattr(StateIO, "footers", one_file)
+    batch = rows(session, "id DIV 2")
+    taken = ways(monkeypatch)
+    assert search_of(batch).run(batch, None, 0, io).duplicates == 30
+    assert taken == REPEATED
+
+
+def test_keys_that_do_not_rise_are_compared_with_the_whole_state_in_the_next_batch(
+    session: SparkSession, io: StateIO
+) -> None:
+    batch = rows(session, "id % 7")
+    search = search_of(batch)
+    assert search.ranges is not None
+    search.ranges.add("before", (0, 6))
+    segment = Segment(name="before", first_us=0, last_us=0, rows=1)
+    assert search.ranges.likely([segment]) == ()
+    search.run(batch, None, 0, io)
+    assert search.ranges.likely([segment]) == (segment,)
+
+
+def test_a_mark_holds_for_its_row_alone(session: SparkSession) -> None:
+    batch = rows(session, "id DIV 2", tasks=2)
+    marks = [row[0] for row in batch.selectExpr(mark_of_row()).collect()]
+    told = _told(batch, [marks[at] for at in (3, 4, 31, 59)])
+    assert told.columns == [DEDUP_KEY, TIME, DUPLICATE]
+    assert [row[TIME] for row in told.where(DUPLICATE).collect()] == [3, 4, 31, 59]
+    # If the rows of a batch come in another order, those at the places have other keys.
+    others = rows(session, "60 - id", tasks=2)
+    assert _told(others, marks[:5]).where(DUPLICATE).count() == 0
