@@ -41,7 +41,7 @@ KINDS = {
 
 
 # The rest is for the whole suite.
-QUICK = ("tumbling", "session")
+QUICK = ("session",)
 
 
 class Waits:

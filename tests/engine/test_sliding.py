@@ -117,7 +117,7 @@ def test_rows_leave_the_state_even_if_no_row_triggers(
     assert kept == [(1, 1), (2, 2), (3, 3), (3, 3), (1, 1)]
 
 
-@pytest.mark.parametrize("few", [True, False])
+@pytest.mark.parametrize("few", [True, pytest.param(False, marks=pytest.mark.whole)])
 def test_partials_of_rows_and_panes_are_shuffled_once_and_few_are_not(
     few: bool, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
