@@ -19,7 +19,7 @@ from tidegate.engine.tasks import Tasks
 from tidegate.plan.columns import DEDUP_KEY, DUPLICATE, KEY_PLACE, TIME
 from tidegate.spark.isolation import private_session
 from tidegate.spark.statements import ROW_NUMBER
-from tidegate.state.manifest import Segment
+from tidegate.state.manifest import Segment, StateFile
 from tidegate.state.plan_file import PlanFile
 from tidegate.state.store import StateStore
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from tidegate.spark.footers import Footer
-    from tidegate.state.manifest import StateFile
 
 HORIZON_US = 1_000
 
@@ -321,3 +320,46 @@ def test_a_mark_holds_for_its_row_alone(session: SparkSession) -> None:
     # If the rows of a batch come in another order, those at the places have other keys.
     others = rows(session, "60 - id", tasks=2)
     assert _told(others, marks[:5]).where(DUPLICATE).count() == 0
+
+
+def test_ranges_of_segments_are_looked_up_once_in_their_files(
+    session: SparkSession, io: StateIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = rows(session, "concat('k', lpad(id DIV 2, 2, '0'))")
+    first = search_of(batch)
+    rising = first.run(batch, None, 0, io)
+    mixed = first.run(rows(session, "concat('l', id % 5)"), None, 1, io)
+    long = first.run(rows(session, "concat('m', repeat(id, 5000))"), None, 2, io)
+    asked: list[str] = []
+    footers = StateIO.footers
+
+    def spied(
+        self: StateIO, name: str, files: Sequence[StateFile], columns: Sequence[str]
+    ) -> list[Footer]:
+        asked.append(name)
+        return footers(self, name, files, columns)
+
+    monkeypatch.setattr(StateIO, "footers", spied)
+    known = [rising.segment, mixed.segment, long.segment]
+    later = search_of(batch)
+    assert later.ranges is not None
+    for _ in range(2):
+        later.look_up_ranges(known, io)
+        assert asked == [each.name for each in known]
+    assert later.ranges.of_all(known[:2]) == (b"k00", b"l4")
+    assert later.ranges.of_all(known[2:]) is None
+    assert later.ranges.likely(known) == (long.segment,)
+
+
+def test_ranges_that_cannot_be_looked_up_stay_unknown(session: SparkSession, io: StateIO) -> None:
+    for key in ("id", "CAST(id AS DECIMAL(9, 2))", "struct(id AS a)"):
+        search = search_of(rows(session, key))
+        missing = Segment(
+            name="missing",
+            first_us=0,
+            last_us=0,
+            rows=1,
+            files=(StateFile(name="part-0.parquet", bytes=1),),
+        )
+        search.look_up_ranges([missing], io)
+        assert search.ranges is None or search.ranges.likely([missing]) == (missing,)

@@ -15,6 +15,9 @@ from tidegate.spark.calls import Calls, calls_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# Footers that are read at the same time.
+_MOST_AT_ONCE = 16
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnStats:
@@ -62,7 +65,7 @@ def footers_of(
 
     if not at_once or len(paths) <= 1:
         return [footer(path) for path in paths]
-    with ThreadPoolExecutor(len(paths)) as threads:
+    with ThreadPoolExecutor(min(len(paths), _MOST_AT_ONCE)) as threads:
         return list(threads.map(footer, paths))
 
 

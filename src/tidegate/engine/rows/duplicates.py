@@ -142,6 +142,7 @@ class Duplicates:
             keys = self._known(read, start.bound_us, io) if read else None
             return keys, search.run(rows, keys, epoch, io)
 
+        search.look_up_ranges(known, io)
         read = known if self._ranges is None else self._ranges.likely(known)
         keys, first = first_job(read)
         if len(read) < len(known) and self._overlaps_others(first, known, read):

@@ -11,7 +11,8 @@ the batch before overlapped, at first none, and it is run again, with all of the
 that another one overlaps. Where all segments overlap, as with random keys, all are read at once.
 So after a start one batch with such keys may be searched twice.
 
-Ranges are in memory only. After a restart those of older segments are unknown, and these are read.
+Ranges are in memory only. After a restart those of older segments come from the footers of their
+files; segments that tell none are read.
 """
 
 from __future__ import annotations
@@ -66,6 +67,8 @@ class KeyRanges:
     # ranges do not count.
     _overlapped: int = 0
     _in_vain: int = 0
+    # Segments whose files have been asked for their range.
+    _asked: set[str] = field(default_factory=set)
     # Segments are merged beside the batch that asks.
     _lock: Lock = field(default_factory=Lock)
 
@@ -85,6 +88,15 @@ class KeyRanges:
             return tuple(segments)
         newest = {each.name for each in self._newest_first(segments)[: self._overlapped]}
         return tuple(s for s in segments if s.name in newest or s.name not in self._ranges)
+
+    def unknown(self, segments: Sequence[Segment]) -> list[Segment]:
+        """Return the segments whose range is unknown, each of them once."""
+        if not self.are_watched:
+            return []
+        unknown = [segment for segment in segments if segment.name not in self._ranges]
+        found = [segment for segment in unknown if segment.name not in self._asked]
+        self._asked = {segment.name for segment in unknown}
+        return found
 
     def expect_overlap(self) -> None:
         """Let the next batch read all segments, since keys do not seem to rise."""

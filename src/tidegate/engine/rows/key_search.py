@@ -164,6 +164,20 @@ class KeySearch:
         found = self._written("keys", selected(watched, *columns), seen, epoch, io)
         return replace(found, marks=_marks(seen()["marks"], found.duplicates))
 
+    def look_up_ranges(self, known: Sequence[Segment], io: StateIO) -> None:
+        """Learn the ranges of segments that an earlier process has written."""
+        if self.ranges is None or not isinstance(self.schema[DEDUP_KEY].dataType, _BOUNDED):
+            return
+        for segment in self.ranges.unknown(known):
+            try:
+                footers = io.footers(segment.name, segment.files, (DEDUP_KEY,))
+            except OTHER_SPARK as error:
+                # If the file is damaged, the job that reads it says so.
+                _LOG.debug("the footers of %s cannot be read: %s", segment.name, error)
+                continue
+            keys = stats_of_all([each.columns[DEDUP_KEY] for each in footers if each.rows])
+            self.ranges.add(segment.name, range_of(keys.least, keys.greatest))
+
     def write(self, what: str, rows: DataFrame, epoch: int, io: StateIO) -> Found:
         """Write rows that have been judged one by one as a segment, and count them on the way."""
         watched, seen = observed(rows, {**_COUNTS, **self._observed_range})
