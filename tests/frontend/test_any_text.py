@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -75,6 +76,18 @@ def test_a_mutated_statement_is_accepted_or_refused(text: str) -> None:
 @given(st.text(max_size=40))
 def test_any_text_is_accepted_or_refused(text: str) -> None:
     answer(text)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "max((i + j)::decimal( \x00 10, 2))",
+        "max(CAST(i AS decimal(x)))",
+        "max(regexp_extract(s, '(b)', '²'))",
+    ],
+)
+def test_a_number_that_is_none_is_no_fault_of_ours(expression: str) -> None:
+    answer(f"SELECT {expression} FROM events GROUP BY countwindow(1)")
 
 
 def test_deep_nesting_is_refused() -> None:

@@ -338,6 +338,8 @@ def test_the_tables_name_existing_functions_and_documented_reasons() -> None:
         ),
         ("", None),
         ("something new<", None),
+        ("decimal(x, 2)", None),
+        ("decimal( \x00 10, 2)", None),
     ],
 )
 def test_types_are_read_as_ddl_and_as_spark_shows_them(text: str, expected: SqlType | None) -> None:

@@ -171,7 +171,7 @@ def _regexp_replace(call: Call) -> Part:
 def _regexp_extract(call: Call) -> Part:
     pattern = call.parts[1].literal
     group = call.parts[2].literal if len(call.parts) > 2 else "1"
-    if pattern is None or group is None or not group.isdigit():
+    if pattern is None or group is None or not re.fullmatch("[0-9]{1,9}", group):
         return call.netted()
     opening = re.findall(r"(?<!\\)\((?!\?)", pattern)
     return call.kept() if int(group) <= len(opening) else call.netted()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 from sqlglot import exp
@@ -45,6 +46,8 @@ def type_of(node: exp.Expr | None) -> SqlType | None:
     known = [type_of(each) for each in parts]
     match name:
         case "DECIMAL":
+            if not all(re.fullmatch("[0-9]{1,9}", each.name) for each in parts):
+                return None
             digits = [int(each.name) for each in parts]
             precision, scale, *_ = [*digits, 0] if digits else (10, 0)
             found = decimal_of(precision, scale)
