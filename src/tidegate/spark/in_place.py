@@ -42,5 +42,5 @@ def in_place(frame: DataFrame) -> InPlace | None:
         stays = DataFrame(calls.frame_of(spark._jsparkSession, node), spark)
         return InPlace(frame=stays, tasks=rows.getNumPartitions())
     except OTHER_SPARK as error:
-        _LOG.debug("keys are shuffled: %s", error)
+        _LOG.debug("rows are shuffled: %s", error)
         return None

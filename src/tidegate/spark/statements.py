@@ -176,8 +176,8 @@ def is_one_of(column: str, values: Sequence[int], never: int | None = None) -> s
 def may_be_one_of(column: str, values: Sequence[int]) -> str:
     """Return a condition that holds if a BIGINT column is one of some values, else mostly not.
 
-    To be asked before ``is_one_of`` where hardly a row is one of them: a look into a set takes 35
-    ns, this one 4 ns, and with a thousand values it holds for an eighth of the other rows.
+    To be asked before ``is_one_of`` where hardly a row is one of them: a lookup in a set takes 14
+    ns of CPU time, this takes 4 ns. With a thousand values it holds for an eighth of other rows.
 
     Args:
         column: the column, not NULL.

@@ -9,7 +9,7 @@ none, have keys between the least and the greatest of a batch:
 The range of a batch is known only after its job. So the job reads as many of the newest segments as
 the batch before overlapped, at first none, and it is run again, with all of them, if it turns out
 that another one overlaps. Where all segments overlap, as with random keys, all are read at once.
-So after a start one batch with such keys may be searched twice.
+So after a start, one batch with such keys may be searched twice.
 
 Ranges are in memory only. After a restart those of older segments come from the footers of their
 files; segments that tell none are read.
@@ -42,13 +42,12 @@ Range: TypeAlias = tuple[Any, Any]
 # Ranges of so many segments are remembered, more than a table has.
 _MOST_RANGES = 1_000
 
-# After so many batches in a row that overlapped all segments, ranges are no longer looked at; and
-# the batches before a first attempt in vain is repeated.
+# After so many batches in a row that overlapped all segments, ranges are no longer looked at.
 _PATIENCE = 8
 
-# After each attempt in vain the pause before the next is so many times as long, and has at most so
-# many batches.
-_LONGER, _LONGEST = 4, 512
+# A first failed attempt is repeated after 8 batches; after each further one the pause is four times
+# as long, but never longer than 512 batches.
+_PAUSE, _LONGER, _LONGEST = 8, 4, 512
 
 # Keys in the order that Python gives them too.
 _ORDERED = (IntegralType, DecimalType, FloatType, DoubleType)
@@ -142,7 +141,7 @@ class KeyRanges:
 class Attempts:
     """Says in which batches to try what may fail: the more often it has, the fewer."""
 
-    _pause: int = _PATIENCE
+    _pause: int = _PAUSE
     _left: int = 0
 
     def take_turn(self) -> bool:
@@ -152,12 +151,12 @@ class Attempts:
 
     def put_off(self) -> None:
         """Pause, because there was nothing to try."""
-        self._left = _PATIENCE
+        self._left = _PAUSE
 
     def note(self, *, succeeded: bool) -> None:
         """Record an attempt; after each that fails in a row the pause is longer."""
         self._left = 0 if succeeded else self._pause
-        self._pause = _PATIENCE if succeeded else min(_LONGER * self._pause, _LONGEST)
+        self._pause = _PAUSE if succeeded else min(_LONGER * self._pause, _LONGEST)
 
 
 def are_apart(tasks: Iterable[Range]) -> bool:
