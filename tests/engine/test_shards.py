@@ -322,6 +322,16 @@ def test_a_forgotten_shard_no_longer_holds_the_watermark(
     assert outcome.report.watermark_us == micros(61)
 
 
+def test_a_shard_that_comes_back_as_it_is_forgotten_keeps_its_name(
+    interpreted: SparkSession, tmp_path: Path
+) -> None:
+    stepper = stepper_of(interpreted, tmp_path, shard_expiry="1h")
+    stepper.batch(frame(interpreted, (5, "a"), (50, "b")), CLOCK_US)
+    stepper.batch(frame(interpreted, (70, "a")), CLOCK_US + 3_600_000_000)
+    [shard] = StateReader(tmp_path).manifest().watermark.shards.values()
+    assert (shard.name, shard.event_time_us, shard.rows) == ("a", micros(70), 1)
+
+
 def test_a_shard_that_a_user_forgets_no_longer_holds_the_watermark(
     interpreted: SparkSession, tmp_path: Path
 ) -> None:

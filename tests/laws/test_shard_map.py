@@ -56,6 +56,11 @@ def test_any_batches_leave_what_they_leave_in_a_dictionary(
         assert shards.changed_since(before) == {
             id for id, shard in expected.items() if expected_before.get(id) != shard
         }
+        are_the_same = expected.keys() == expected_before.keys()
+        assert shards.touched_since(before) == sum(
+            are_the_same and expected[id].clock_us != expected_before[id].clock_us
+            for id in expected
+        )
         times = [shard.event_time_us for shard in expected.values()]
         assert shards.least_time() == min(times, default=None)
         active = [

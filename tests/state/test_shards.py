@@ -134,7 +134,36 @@ def test_the_file_is_open_to_any_reader(log: Log) -> None:
     log.step({id_of(number): shard(number) for number in range(100)})
     log.step({id_of(1): None, id_of(2): shard(2, 7)})
     *_, newest = sorted((log.folder / "tidegate" / "segments").rglob("shards.json"))
-    assert json.loads(newest.read_text())["shards"] == [
-        [id_of(2), 1_767_225_600_000_002, 7, "d2", 0],
-        [id_of(1)],
+    assert json.loads(newest.read_text()) == {
+        "version": 4,
+        "ids": [id_of(2)],
+        "event_times_us": [1_767_225_600_000_002],
+        "clocks_us": 7,
+        "names": ["d2"],
+        "rows": [0],
+        "counts": {},
+        "forgotten": [id_of(1)],
+    }
+    log.step({id_of(3): shard(3, 8), id_of(4): shard(4, 9)})
+    *_, newest = sorted((log.folder / "tidegate" / "segments").rglob("shards.json"))
+    assert json.loads(newest.read_text())["clocks_us"] == [8, 9]
+
+
+def test_a_file_with_an_entry_for_each_shard_is_still_read(log: Log) -> None:
+    shards = {id_of(number): shard(number) for number in range(100)}
+    log.step(shards)
+    entries: list[list[object]] = [
+        [id, each.event_time_us, each.clock_us, each.name] for id, each in shards.items()
     ]
+    entries[1] = [id_of(1)]
+    entries[7] = [id_of(7), 5, 6, None, 3, {"late": 2}]
+    text = json.dumps({"version": 3, "shards": entries})
+    (log.folder / "tidegate" / "segments" / "0-aa-shards0" / "shards.json").write_text(text)
+    (segment,) = log.newest.tables.shards
+    table = (replace(segment, files=(replace(segment.files[0], bytes=len(text)),)),)
+    earlier = manifest(1, tables=Tables(shards=table), watermark=log.newest.watermark)
+    log.files.put_if_absent("manifests/1.json", earlier.to_json())
+
+    del shards[id_of(1)]
+    shards[id_of(7)] = Shard(event_time_us=5, clock_us=6, rows=3, counts={"late": 2})
+    assert StateReader(log.folder).manifest().watermark.shards == shards

@@ -32,6 +32,7 @@ class Calls:
         expression: a column from Spark SQL text.
         observation: makes an observation.
         row: a row of the JVM, pickled.
+        serve: serves the items of an iterator of the JVM, BINARY or None, at a socket.
         path: makes a path of Hadoop.
         no_columns: an empty sequence of columns.
         frame_of: makes a dataset of a session and a logical plan.
@@ -50,6 +51,7 @@ class Calls:
         self._one_partition = getattr(getattr(physical, "SinglePartition$"), "MODULE$")
         self._none = getattr(getattr(jvm.scala, "None$"), "MODULE$")
         self.row = sql.api.python.PythonSQLUtils.toPyRow
+        self.serve = jvm.org.apache.spark.api.python.PythonRDD.serveIterator
         self.path = jvm.org.apache.hadoop.fs.Path
         self._parquet = jvm.org.apache.parquet
         self._list = jvm.java.util.ArrayList

@@ -8,11 +8,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
-from pyspark.serializers import CPickleSerializer
+from pyspark.serializers import CPickleSerializer, NoOpSerializer
 from pyspark.sql import DataFrame
+from pyspark.util import _load_from_socket
 
 from tidegate.errors import ExecutionError
-from tidegate.spark.calls import calls_of
+from tidegate.spark.calls import Calls, calls_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,10 +23,7 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 60
 
 _PICKLED: Any = CPickleSerializer()
-
-# The JVM sends a text of more than 8 KB in parts, and the second one waits 40 ms until the system
-# has acknowledged the first one. So large values come in pieces that are smaller.
-_PIECE = ".{1,6000}"
+_AS_IT_IS: Any = NoOpSerializer()
 
 # The same as PATIENCE_SECONDS, for numbers that may be missing.
 SOON_SECONDS = 1
@@ -60,8 +58,7 @@ def _observed(
     observation: Any = calls.observation()
     # A single struct, because each expression would cost several round trips to the JVM.
     numbers = calls.expression(f"{_struct(expressions)} AS numbers")
-    pieces = {name: f"regexp_extract_all(hex({sql}), '{_PIECE}', 0)" for name, sql in large.items()}
-    more = calls.columns([f"{_struct(pieces)} AS large"]) if pieces else calls.no_columns
+    more = calls.columns([f"{_struct(large)} AS large"]) if large else calls.no_columns
     watched = frame._jdf.observe(observation, numbers, more)
 
     @cache
@@ -69,7 +66,7 @@ def _observed(
         _await(spark, observation, patience_seconds)
         row = observation.getRow()
         values: dict[str, Any] = _PICKLED.loads(calls.row(row.getStruct(0))).asDict()
-        return values | (_joined(row.getStruct(1), tuple(large)) if large else {})
+        return values | (_binaries(row.getStruct(1), tuple(large), calls) if large else {})
 
     after = DataFrame(watched, spark)
     if "schema" in vars(frame):
@@ -84,16 +81,15 @@ def _struct(expressions: Mapping[str, str]) -> str:
     return f"named_struct({fields})"
 
 
-def _joined(row: Any, names: Sequence[str]) -> dict[str, bytes | None]:  # noqa: ANN401
-    """The values of a row of the JVM that came in pieces."""
-    found: dict[str, bytes | None] = {}
-    for at, name in enumerate(names):
-        pieces = None if row.isNullAt(at) else row.getSeq(at)
-        if pieces is None:
-            found[name] = None
-        else:
-            found[name] = bytes.fromhex("".join(map(pieces.apply, range(pieces.size()))))
-    return found
+def _binaries(row: Any, names: Sequence[str], calls: Calls) -> dict[str, bytes | None]:  # noqa: ANN401
+    """The values of a row of the JVM, each BINARY, by their names.
+
+    They come over a socket of their own, as PySpark collects rows. Py4J would send them as text, in
+    parts of 8 KB, the second of which waits 40 ms until the system has acknowledged the first.
+    """
+    served = calls.serve(row.toSeq().iterator(), "observed")
+    with _load_from_socket(served, _AS_IT_IS) as values:
+        return dict(zip(names, values, strict=True))
 
 
 def observed_soon(

@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Iterable, Iterator, KeysView, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import ne
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 # Its id, greatest event time, clock, name, rows and counts: see ``Shard``.
 Entry: TypeAlias = tuple[str, int, int, str | None, int, Mapping[str, int]]
@@ -56,6 +56,17 @@ class SeenShards:
     names: Mapping[str, str | None] = field(default_factory=dict)
     rows: Mapping[str, int] = field(default_factory=dict)
     counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+
+class ShardColumns(NamedTuple):
+    """Shards in columns of the same length, and by their ids the counts of those that have some."""
+
+    ids: Sequence[str]
+    event_times_us: array[int]
+    clocks_us: array[int]
+    names: Sequence[str | None]
+    rows: array[int]
+    counts: Mapping[str, Mapping[str, int]]
 
 
 class ShardMap(Mapping[str, Shard]):
@@ -129,6 +140,17 @@ class ShardMap(Mapping[str, Shard]):
         for id, time_us, clock_us, name, rows in zip(self._places, *columns, strict=True):
             yield id, time_us, clock_us, name, rows, self._counts.get(id, {})
 
+    def columns(self) -> ShardColumns:
+        """Return all shards, which the caller must not change."""
+        return ShardColumns(
+            ids=list(self._places),
+            event_times_us=self._times_us,
+            clocks_us=self._clocks_us,
+            names=self._names,
+            rows=self._rows,
+            counts=self._counts,
+        )
+
     def after(self, seen: SeenShards, clock_us: int) -> ShardMap:
         """Return the shards after a batch.
 
@@ -136,16 +158,19 @@ class ShardMap(Mapping[str, Shard]):
             seen: the shards of the batch.
             clock_us: the batch's clock.
         """
-        after = self._copy([id for id in seen.times if id not in self._places], seen)
-        places, times_us, clocks_us = after._places, after._times_us, after._clocks_us
-        for id, time_us in seen.times.items():
-            place = places[id]
+        is_known = seen.times.keys() <= self._places.keys()
+        new = [] if is_known else [id for id in seen.times if id not in self._places]
+        after = self._copy(new, seen)
+        places, rows = after._places, after._rows
+        times_us, clocks_us = after._times_us, after._clocks_us
+        seen_at = map(places.__getitem__, seen.times)
+        for place, time_us in zip(seen_at, seen.times.values(), strict=True):
             clocks_us[place] = clock_us
-            times_us[place] = max(times_us[place], time_us)
-        rows = after._rows
-        for id, number in seen.rows.items():
-            if id in places:
-                rows[places[id]] += number
+            if times_us[place] < time_us:  # noqa: PLR1730 - thousands of calls of max
+                times_us[place] = time_us
+        for at, number in zip(map(places.get, seen.rows), seen.rows.values(), strict=True):
+            if at is not None:
+                rows[at] += number
         counted = ((id, counts) for id, counts in seen.counts.items() if id in places and counts)
         for id, counts in counted:
             after._counts[id] = _sum(self._counts.get(id, {}), counts)
@@ -171,6 +196,12 @@ class ShardMap(Mapping[str, Shard]):
             )
             for id, place in sorted(((id, places[id]) for id in ids), key=lambda each: each[1])
         )
+
+    def touched_since(self, before: ShardMap) -> int:
+        """Return how many have had rows since; 0 where only ``changed_since`` can tell."""
+        if self._places is not before._places:
+            return 0
+        return sum(map(ne, self._clocks_us, before._clocks_us))
 
     def changed_since(self, before: ShardMap) -> set[str]:
         """Return the ids of those that are new, or not what they were."""

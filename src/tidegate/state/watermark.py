@@ -48,10 +48,14 @@ def advance(
     if spec.mode is TimeMode.PROCESSING:
         # Everything up to the clock has been seen, so the watermark is just after it.
         return WatermarkState(watermark_us=_later(state.watermark_us, clock_us + 1))
-    shards = ShardMap.of(state.shards)
+    before = shards = ShardMap.of(state.shards)
     if spec.shard_expiry_us is not None:
         # Those that have been silent for so long are gone for good.
-        shards = shards.active_since(clock_us - spec.shard_expiry_us)
+        shards = before.active_since(clock_us - spec.shard_expiry_us)
+    if shards is not before:
+        # One may come back as a new one in this batch, which has no name for what was known.
+        back = [id for id in seen.times if id in before and id not in shards]
+        seen = replace(seen, names={**seen.names, **{id: before[id].name for id in back}})
     shards = shards.after(seen, clock_us)
     has_begun = bool(shards) or state.watermark_us is not None
     candidate = _candidate(shards, clock_us, spec) if has_begun else None

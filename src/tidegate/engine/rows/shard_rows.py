@@ -69,12 +69,12 @@ class ShardSketches:
     """What to observe of placed rows, or of rows as they come.
 
     Attributes:
-        columns: the columns that are observed beside ``_shard_hash`` (Spark SQL). They are computed
-            before, where code is generated for them.
+        columns: the columns that are observed beside ``_shard_hash``, by name: Spark SQL that
+            names them. They are computed before, where code is generated for them.
         observed: the sketches over them, by the names of their results.
     """
 
-    columns: tuple[str, ...]
+    columns: Mapping[str, str]
     observed: Mapping[str, str]
 
 
@@ -92,7 +92,7 @@ def shard_sketches(
         time: the event time of a row.
         rows: how many rows a row is; None: one.
     """
-    columns = [f"CAST(IF({_TIMED}, {time}, NULL) AS DOUBLE) AS {_TIME}"]
+    columns = {_TIME: f"CAST(IF({_TIMED}, {time}, NULL) AS DOUBLE)"}
     sketches = {_TIMES: sketch_sql(SHARD_HASH, _TIME, BITS)}
     for place, names in enumerate(_pairs(counted)):
         told = [conditions.get(name, "false") for name in names]
@@ -103,12 +103,13 @@ def shard_sketches(
         key = SHARD_HASH
         if place:
             key = f"{_KEY}{place}"
-            columns.append(f"IF({' OR '.join(told)}, {SHARD_HASH}, NULL) AS {key}")
+            columns[key] = f"IF({' OR '.join(told)}, {SHARD_HASH}, NULL)"
         if value != "1D":
-            columns.append(f"CAST({value} AS DOUBLE) AS {_VALUE}{place}")
+            columns[f"{_VALUE}{place}"] = f"CAST({value} AS DOUBLE)"
             value = f"{_VALUE}{place}"
         sketches[f"{_COUNTS}{place}"] = sketch_sql(key, value, BITS, "sum")
-    return ShardSketches(columns=tuple(columns), observed=sketches)
+    named = {name: f"{sql} AS {name}" for name, sql in columns.items()}
+    return ShardSketches(columns=named, observed=sketches)
 
 
 def mixed_sql() -> str:
@@ -130,6 +131,9 @@ def read_counts(seen: Mapping[str, Any], counted: Sequence[str]) -> SeenShards:
         if packed is None:
             return SeenShards()
         if place == 0:
+            if max(packed.values(), default=0) < _ROOM:
+                rows = packed
+                continue
             rows = {id: value & (_ROOM - 1) for id, value in packed.items()}
             packed = {id: value >> 26 for id, value in packed.items() if value >= _ROOM}
         for id, value in packed.items():

@@ -32,11 +32,11 @@ from tidegate.engine.rows.shard_rows import (
     shard_sketches,
     within,
 )
-from tidegate.engine.rows.sketches import only_key_sql, sketch_sql
+from tidegate.engine.rows.sketches import MOST_BITS, read_sketch, sketch_sql
 from tidegate.plan.columns import OWN_TIME, SHARD, SHARD_HASH, TIME
 from tidegate.plan.time_columns import GREATEST_TIME_US, LEAST_TIME_US
 from tidegate.spark.observe import observed
-from tidegate.spark.statements import first_of_each, over
+from tidegate.spark.statements import ROW_NUMBER, first_of_each, over
 from tidegate.state.shard_map import SeenShards
 
 if TYPE_CHECKING:
@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from tidegate.engine.windows.operator import Arrival, Ingested, Operator
     from tidegate.metrics.report import Counts
     from tidegate.plan.physical import PhysicalPlan
+
+# No event time: before all that there are.
+_NEVER = LEAST_TIME_US - 1
 
 # Names of shards are looked for in at least so many rows of each partition.
 LEAST_ROWS = 1_000
@@ -179,7 +182,7 @@ def _watched(
     judged = judged_sql(rows.columns, plan, start, fate)
     time = OWN_TIME if plan.watermark.falls_back else TIME
     sketches = shard_sketches(counted, fate_conditions(), time, rows=None)
-    columns = ", ".join([*rows.columns, SHARD_HASH, *sketches.columns])
+    columns = ", ".join([*rows.columns, SHARD_HASH, *sketches.columns.values()])
     hashed = f"SELECT *, {shard_hash_sql()} AS {SHARD_HASH} FROM ({judged})"
     return observed(
         over(rows, f"SELECT {columns} FROM ({hashed})"), {"rows": "count(1)"}, sketches.observed
@@ -203,23 +206,29 @@ def _enough(shards: int) -> int:
 def _by_job(rows: DataFrame, time: str) -> SeenShards:
     """Return the shards of rows, grouped by a job of their own.
 
-    A sketch of one shard says which id it has in a sketch of several. All shards come in one row:
-    a row for each of thousands takes PySpark several times as long.
+    A sketch of their places says which id each has in other sketches. All shards come in one row,
+    in lists: a row for each of thousands takes PySpark several times as long. Lists have no NULLs.
     """
     timed = f"SELECT {SHARD}, {time} AS t FROM {{frame}}"
     shards = f"SELECT {SHARD}, max(t) AS t, count(1) AS n FROM ({timed}) GROUP BY {SHARD}"
-    id = only_key_sql(sketch_sql(shard_hash_sql(), "0D", 4))
-    named = (
-        f"SELECT {id} AS id, max(t) AS t, max(n) AS n, CAST({SHARD} AS STRING) AS name "
-        f"FROM ({shards}) GROUP BY {SHARD}"
-    )
-    each = ", ".join(f"transform(all, each -> each.{name})" for name in ("id", "t", "n", "name"))
-    together = f"SELECT collect_list(struct(id, t, n, name)) AS all FROM ({named})"
-    found = over(rows, f"SELECT {each} FROM ({together})").first()
-    assert found is not None, "an aggregate without GROUP BY has a row"
-    ids, times, counts, names = found
+    placed = f"SELECT *, {ROW_NUMBER} AS place FROM ({shards})"
+    places = sketch_sql(shard_hash_sql(), "CAST(place AS DOUBLE)", MOST_BITS)
+    columns = ("place", f"coalesce(t, {_NEVER})", "n", f"coalesce(CAST({SHARD} AS STRING), '')")
+    lists = ", ".join(f"collect_list({column})" for column in columns)
+    nameless = f"max(IF({SHARD} IS NULL, place, NULL))"
+    [found] = over(rows, f"SELECT {nameless}, {places}, {lists} FROM ({placed})").collect()
+    without_name, sketch, *in_lists = found
+    by_id = read_sketch(sketch)
+    assert by_id is not None, "a row has no room for more shards than a sketch has"
+    # Of shards with the same hash, which are one in other sketches, this has the last one.
+    ids = {place: id for id, place in by_id.items()}
+    all_ = [
+        (ids[place], time, number, None if place == without_name else name)
+        for place, time, number, name in zip(*in_lists, strict=True)
+        if place in ids
+    ]
     return SeenShards(
-        times={id: time for id, time in zip(ids, times, strict=True) if time is not None},
-        names=dict(zip(ids, names, strict=True)),
-        rows=dict(zip(ids, counts, strict=True)),
+        times={id: time for id, time, _, _ in all_ if time != _NEVER},
+        names={id: name for id, _, _, name in all_},
+        rows={id: number for id, _, number, _ in all_},
     )

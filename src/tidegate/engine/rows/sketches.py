@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import struct
 
+# No sketch has room for more than ``2**MOST_BITS`` keys. It takes as much as it needs.
+MOST_BITS = 26
+
 # Integers beyond this are no longer all DOUBLEs.
 _EXACT = 1 << 53
 
 # Of a sketch: the most words before its entries when all had room, and an entry.
 _WORDS_OF_ALL = 2
-_HASH_BYTES = 8
-_VALUE = struct.Struct("<8xdx")
+_HASH_BYTES, _ENTRY_BYTES = 8, 17
+_HASH, _VALUE = "8s9x", "8xdx"
 
 
 def sketch_sql(key: str, value: str, bits: int, mode: str = "max") -> str:
@@ -28,11 +31,6 @@ def sketch_sql(key: str, value: str, bits: int, mode: str = "max") -> str:
         mode: what is kept of the values of a key: ``max``, or their ``sum``.
     """
     return f"tuple_sketch_agg_double({key}, {value}, {bits}, '{mode}')"
-
-
-def only_key_sql(sketch: str) -> str:
-    """Return the only key of a sketch with one (Spark SQL), as ``read_sketch`` names it."""
-    return f"lower(hex(substring({sketch}, 9, {_HASH_BYTES})))"
 
 
 def read_sketch(sketch: bytes | None) -> dict[str, int] | None:
@@ -48,11 +46,11 @@ def read_sketch(sketch: bytes | None) -> dict[str, int] | None:
     words = sketch[0]
     if words > _WORDS_OF_ALL:
         return None
-    # There may be thousands: reading them one by one takes three times as long.
     entries = memoryview(sketch)[8 * words :]
-    values = [value for (value,) in _VALUE.iter_unpack(entries)]
+    number = len(entries) // _ENTRY_BYTES
+    # There may be thousands: all at once takes half as long as one by one.
+    values = struct.unpack(f"<{number * _VALUE}", entries)
     if values and max(-min(values), max(values)) >= _EXACT:
         return None
-    digits = entries.hex()
-    hashes = [digits[at : at + 2 * _HASH_BYTES] for at in range(0, len(digits), 2 * _VALUE.size)]
-    return dict(zip(hashes, map(int, values), strict=True))
+    hashes = b"".join(struct.unpack(number * _HASH, entries)).hex(" ", _HASH_BYTES)
+    return dict(zip(hashes.split(), map(int, values), strict=True))

@@ -7,6 +7,7 @@ aggregates at the close. Both have the same interface, so an operator need not k
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -89,9 +90,17 @@ class Shape(Protocol):
         """Whether a state row represents many rows."""
 
     def place(
-        self, rows: DataFrame, plan: PhysicalPlan, grid: PaneGrid, start: BatchStart
+        self,
+        rows: DataFrame,
+        plan: PhysicalPlan,
+        grid: PaneGrid,
+        start: BatchStart,
+        more: Sequence[str] = (),
     ) -> DataFrame:
-        """Return a batch's state rows with ``_class`` and what ``row_numbers`` names."""
+        """Return a batch's state rows with ``_class`` and what ``row_numbers`` names.
+
+        ``more`` are columns over these (Spark SQL) that may be added; see ``shard_columns``.
+        """
 
     def kept(self, placed: DataFrame) -> DataFrame:
         """Return what the state keeps of placed rows."""
@@ -136,7 +145,12 @@ class Partials:
         return True
 
     def place(
-        self, rows: DataFrame, plan: PhysicalPlan, grid: PaneGrid, start: BatchStart
+        self,
+        rows: DataFrame,
+        plan: PhysicalPlan,
+        grid: PaneGrid,
+        start: BatchStart,
+        more: Sequence[str] = (),
     ) -> DataFrame:
         # Rows of other fates have no pane and no keys, so there is one partial for each fate. Late
         # rows are recognized later, by their pane, in ``Intake``. So the generated code contains
@@ -154,7 +168,8 @@ class Partials:
         if start.tells_places:
             updates |= _places(plan, grid)
         by = ", ".join(group)
-        return over(rows, f"SELECT {by}, {_columns(updates)} FROM ({classified}) GROUP BY {by}")
+        placed = f"SELECT {by}, {_columns(updates)} FROM ({classified}) GROUP BY {by}"
+        return over(rows, f"SELECT *, {', '.join(more)} FROM ({placed})" if more else placed)
 
     def kept(self, placed: DataFrame) -> DataFrame:
         columns = [column.name for column in self.aggregation.partial_columns]
@@ -208,7 +223,12 @@ class WholeRows:
         return False
 
     def place(
-        self, rows: DataFrame, plan: PhysicalPlan, grid: PaneGrid, start: BatchStart
+        self,
+        rows: DataFrame,
+        plan: PhysicalPlan,
+        grid: PaneGrid,
+        start: BatchStart,
+        more: Sequence[str] = (),
     ) -> DataFrame:
         classified = classify(rows, plan, grid, start, self.aggregation)
         numbers = row_numbers(plan)

@@ -12,7 +12,7 @@ from functools import partial as partial_of
 from typing import TYPE_CHECKING
 
 from tidegate.engine.rows.fates import fate_sql, judge
-from tidegate.engine.rows.ingest import Intake, take_in
+from tidegate.engine.rows.ingest import Intake, shard_columns, take_in
 from tidegate.engine.tasks import FEW_ROWS, are_few, tasks_of
 from tidegate.engine.windows.operator import Arrival, Closed, Closing, Ingested, LateWindows
 from tidegate.engine.windows.panes.grid import PaneGrid, shared_ranges
@@ -55,7 +55,6 @@ class PaneOperator:
         # On a grid, lateness of a row does not depend on other rows.
         rows, start = arrival.rows, arrival.start
         start = replace(start, tells_places=self._tells_places and not start.marks_behind)
-        placed = self.shape.place(rows, self.plan, self.grid, start)
         bound_us = None if start.marks_behind else start.bound_us
         late = partial = None
         if start.marks_behind and self.shape.keeps_after:
@@ -73,6 +72,8 @@ class PaneOperator:
             late=late,
             is_grouped=self.shape.aggregated,
         )
+        more = shard_columns(intake, start)
+        placed = self.shape.place(rows, self.plan, self.grid, start, more)
         ingested = take_in(placed, intake, start, io)
         fate = fate_sql(self.plan, self.grid, start)
         ingested = replace(ingested, judged=lambda: judge(rows, self.plan, start, fate))
