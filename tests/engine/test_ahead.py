@@ -17,7 +17,7 @@ import tidegate as tg
 from tidegate.connectors.sinks import FileSink
 from tidegate.engine import faults
 from tidegate.engine.batches import Batches
-from tidegate.engine.rows import duplicates
+from tidegate.engine.rows import duplicates, shards
 from tidegate.errors import ExecutionError, StateError
 from tidegate.metrics.report import Dropped
 from tidegate.state import store
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
     from tidegate.state.files import Files
     from tidegate.state.intents import Intent
+    from tidegate.state.manifest import Manifest
+    from tidegate.state.shard_map import SeenShards
 
 SQL = "SELECT sum(v) AS v, window_start() AS s FROM r GROUP BY tumblingwindow('ss', 10)"
 LONG = 60
@@ -227,6 +229,58 @@ def test_what_was_taken_in_is_finished_before_the_next_start(
     run.await_termination()
     assert query.results() == {1: 1, 2: 10, 3: 100}
     assert sum(name == "before_segment" and epoch == 1 for name, epoch in points.reached) == 0
+
+
+BY_SHARD = "SELECT v, count(*) AS n FROM r GROUP BY tumblingwindow('ss', 10), v"
+
+
+@pytest.fixture
+def threads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The threads that look for the names of shards."""
+    found: list[str] = []
+
+    def by_job(rows: DataFrame, time: str) -> SeenShards:
+        found.append(threading.current_thread().name)
+        return named_by_job(rows, time)
+
+    named_by_job = shards._by_job
+    monkeypatch.setattr("tidegate.engine.rows.shards._by_job", by_job)
+    return found
+
+
+def names_of(state: Manifest | None) -> list[str | None]:
+    assert state is not None
+    return [each.name for each in state.watermark.shards.values()]
+
+
+def test_new_shards_get_their_names_beside_the_next_batch_also_after_a_crash(
+    query: Query, points: Points, threads: list[str]
+) -> None:
+    points.at["after_results", 1] = fail
+    with pytest.raises(ExecutionError):
+        query.start(BY_SHARD, settings={"shard": "v"}).await_termination()
+    assert threads == ["tidegate-finish"]
+    files = LocalFiles(str(query.checkpoint / "tidegate"))
+    begun = find_intent(files, 1)
+    assert begun is not None
+    assert names_of(begun.taken) == ["1", None]
+
+    points.at.clear()
+    query.start(BY_SHARD, settings={"shard": "v"}).await_termination()
+    assert names_of(ManifestLog(files).newest()) == ["1", "10", "100", "1000"]
+    # After the crash first, then beside the next batch, and nothing comes after the last one.
+    assert [each == "tidegate-finish" for each in threads] == [True, False, True, False]
+
+
+@pytest.mark.whole
+def test_with_lateness_exact_to_the_record_shards_have_names_before_the_next_batch(
+    query: Query, threads: list[str]
+) -> None:
+    settings = {"shard": "v", "lateness": "record"}
+    query.start(BY_SHARD, settings=settings).await_termination()
+    assert query.taken()
+    assert len(threads) == 4
+    assert "tidegate-finish" not in threads
 
 
 def test_a_failing_sink_stops_the_query_in_the_next_batch(query: Query) -> None:

@@ -34,13 +34,16 @@ START = datetime(2026, 1, 1, 10, tzinfo=UTC)
 CLOCK_US = 4_000_000_000_000_000
 SCHEMA = "ts TIMESTAMP, shard STRING"
 SQL = "SELECT count(*) AS n FROM r GROUP BY tumblingwindow('ss', 10)"
+BY_SHARD = f"{SQL}, shard"
 
 
 def micros(second: float) -> int:
     return int((START.timestamp() + second) * 1_000_000)
 
 
-def stepper_of(spark: SparkSession, path: Path, *, sql: str = SQL, **settings: str) -> CaseStepper:
+def stepper_of(
+    spark: SparkSession, path: Path, *, sql: str = SQL, **settings: str | int
+) -> CaseStepper:
     given = {"event_time_field": "ts", "shard": "shard", **settings}
     query = tidegate.sql(sql, streams={"r": SCHEMA}, settings=given, spark=spark)
     return CaseStepper(query, checkpoint=str(path), partitions=2)
@@ -161,6 +164,37 @@ def test_only_a_batch_with_a_new_shard_reads_its_rows_twice(
     assert [segment.rows for segment in state.tables.shards] == [300, 10]
 
 
+def test_names_that_come_when_a_step_is_finished_are_written_with_all_that_is_known(
+    interpreted: SparkSession, tmp_path: Path
+) -> None:
+    stepper = stepper_of(interpreted, tmp_path, sql=BY_SHARD)
+    many = [(n / 100, str(n)) for n in range(300)]
+    stepper.batch(frame(interpreted, *many, (1, None)), CLOCK_US)
+    stepper.batch(frame(interpreted, *many[:10], (5, "new")), CLOCK_US)
+    state = StateReader(tmp_path).manifest()
+    shards = {
+        each.name: (each.event_time_us, each.rows) for each in state.watermark.shards.values()
+    }
+    assert shards == {
+        shard: (micros(second), 1 + (number < 10)) for number, (second, shard) in enumerate(many)
+    } | {None: (micros(1), 1), "new": (micros(5), 1)}
+    # In the second batch first what it has changed, then the name that was found.
+    assert [segment.rows for segment in state.tables.shards] == [301, 11, 1]
+    # The first batch wrote all shards twice. What no manifest names is gone.
+    written = (tmp_path / "tidegate" / "segments").glob("*-shards*")
+    assert {path.name for path in written} == {segment.name for segment in state.tables.shards}
+
+
+def test_a_shard_has_a_name_though_a_quota_evicts_its_only_row(
+    interpreted: SparkSession, tmp_path: Path
+) -> None:
+    stepper = stepper_of(interpreted, tmp_path, sql=BY_SHARD, max_groups=1)
+    outcome = stepper.batch(frame(interpreted, (1, "a"), (2, "b")), CLOCK_US)
+    assert (outcome.report.accumulated, outcome.report.evicted) == (1, 1)
+    shards = StateReader(tmp_path).manifest().watermark.shards.values()
+    assert sorted(map(_name, shards)) == ["a", "b"]
+
+
 def test_the_first_rows_of_each_partition_name_new_shards_else_all_rows_do(
     interpreted: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,6 +254,10 @@ def test_group_keys_and_rows_in_no_group_tell_the_shards(
     assert take((11, "a"), (17, "b"), (12, "a")) == (0, 12, 17)
     counted = stepper.batch(frame(interpreted, (20, "a"), (21, "b"), (65, "b")), CLOCK_US)
     assert (counted.report.filtered, counted.report.accumulated) == (2, 1)
+    # A new shard of which no row is in the state.
+    stepper.batch(frame(interpreted, (120, "a"), (130, "c")), CLOCK_US)
+    shards = StateReader(tmp_path).manifest().watermark.shards.values()
+    assert sorted(map(_name, shards)) == ["a", "b", "c"]
 
 
 def _name(shard: Shard) -> str:

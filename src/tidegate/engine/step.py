@@ -85,6 +85,7 @@ def finish(taken: Taken, job: Job, io: StateIO, merges: Merges) -> tuple[Manifes
     stopwatch.ends("side_output")
     fault_point("after_side_output", epoch)
 
+    state = _with_names(taken, job, io)
     live = merge_segments(closed.tables, intent, job, io, merges)
     stopwatch.ends("merge")
     fault_point("after_merge", epoch)
@@ -131,6 +132,23 @@ def _announce(taken: Taken, io: StateIO) -> None:
         io.store.put_intent(taken.intent)
     io.store.check_turn(taken.intent.epoch)
     fault_point("after_intent", taken.intent.epoch)
+
+
+def _with_names(taken: Taken, job: Job, io: StateIO) -> Manifest:
+    """The state with the rows of a batch, in which its new shards have names."""
+    state = taken.state
+    if job.shards is None or state.watermark.by != job.shard_by:
+        return state
+    fresh = taken.unused.ingested.segments
+    shards = job.shards.named(taken.before.watermark, state.watermark, fresh, io)
+    if shards is None:
+        return state
+    table = io.store.put_shards(state.epoch, state, shards)
+    return replace(
+        state,
+        watermark=replace(state.watermark, shards=shards),
+        tables=replace(state.tables, shards=table),
+    )
 
 
 def _merges(closed: Tables, live: Tables) -> int:

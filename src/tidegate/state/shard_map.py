@@ -176,6 +176,20 @@ class ShardMap(Mapping[str, Shard]):
             after._counts[id] = _sum(self._counts.get(id, {}), counts)
         return after
 
+    def is_new_without_name(self, before: ShardMap) -> bool:
+        """Whether one of them was not there before, and has no name."""
+        if self._places is before._places:
+            return False
+        names = zip(self._places, self._names, strict=True)
+        return any(name is None and id not in before._places for id, name in names)
+
+    def named(self, names: Mapping[str, str | None]) -> ShardMap:
+        """Return the shards, those without a name with that of ``names``."""
+        return ShardMap(
+            (id, time_us, clock_us, names.get(id) if name is None else name, rows, counts)
+            for id, time_us, clock_us, name, rows, counts in self.entries()
+        )
+
     def active_since(self, clock_us: int) -> ShardMap:
         """Return those whose last row came after a clock."""
         if min(self._clocks_us, default=clock_us + 1) > clock_us:

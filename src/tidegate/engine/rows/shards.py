@@ -7,16 +7,17 @@ watched as Spark hands them over, below all that an operator does with them. Wha
 sketches for the hash of a shard, see ``shard_rows.py``.
 
 A sketch has no names. So a batch that has a shard which the state does not know reads the partials
-that it has just written, if they tell their shards by group keys; else once more the first rows of
-each partition. If these do not name all new shards, it groups all of its rows by shard. It does so
-too if it has more shards than there is room for, or a greatest time that a
-DOUBLE, as the values of a sketch are, rounds (before 1684, after 2255).
+that it has just written, if they tell their shards by group keys: when its step is finished, where
+all of its rows are in them. Else it reads once more the first rows of each partition. If these do
+not name all new shards, it groups all of its rows by shard. It does so too if it has more shards
+than there is room for, or a greatest time that a DOUBLE, as the values of a sketch are, rounds
+(before 1684, after 2255).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from math import ceil, log
 from typing import TYPE_CHECKING, Any
@@ -37,7 +38,7 @@ from tidegate.plan.columns import OWN_TIME, SHARD, SHARD_HASH, TIME
 from tidegate.plan.time_columns import GREATEST_TIME_US, LEAST_TIME_US
 from tidegate.spark.observe import observed
 from tidegate.spark.statements import ROW_NUMBER, first_of_each, over
-from tidegate.state.shard_map import SeenShards
+from tidegate.state.shard_map import SeenShards, ShardMap
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,8 +48,11 @@ if TYPE_CHECKING:
     from tidegate.engine.windows.operator import Arrival, Ingested, Operator
     from tidegate.metrics.report import Counts
     from tidegate.plan.physical import PhysicalPlan
+    from tidegate.state.manifest import Segment
+    from tidegate.state.watermark import WatermarkState
 
-# No event time: before all that there are.
+# No event time: NULL, and in a list, which has none, a time before all that there are.
+_NO_TIME = "CAST(NULL AS BIGINT)"
 _NEVER = LEAST_TIME_US - 1
 
 # Names of shards are looked for in at least so many rows of each partition.
@@ -112,25 +116,61 @@ class ShardWatch:
             return ingested, _by_job(arrival.rows, valid)
         shards = replace(within(read_counts(seen, counted), ingested.counts), times=times)
         new = {id for id in times if id not in known}
-        if not new:
+        if not new or self._are_named_later(ingested):
             return ingested, shards
         return ingested, replace(shards, names=self._names(new, arrival, ingested, io))
+
+    def _are_named_later(self, ingested: Ingested) -> bool:
+        """Whether ``named`` will find the names of all new shards of a batch.
+
+        Not where a row is not in the state, or a quota may take it out again. With lateness exact
+        to the record, names are needed at once.
+        """
+        plan, counts = self._plan, ingested.counts
+        has_quotas = plan.max_groups is not None or plan.max_rows is not None
+        is_whole = counts.accumulated == counts.rows_in > 0
+        by_record = plan.watermark.by_record
+        return self._of_keys is not None and is_whole and not has_quotas and not by_record
+
+    def named(
+        self, before: WatermarkState, after: WatermarkState, fresh: Sequence[Segment], io: StateIO
+    ) -> ShardMap | None:
+        """Return the shards after a batch with the names that ``ingest`` has left for later.
+
+        That costs a job, which may run beside the next batch. None if it has left none.
+
+        Args:
+            before: the state before the batch.
+            after: the state with its rows.
+            fresh: the segments of the batch.
+            io: the state.
+        """
+        if self._of_keys is None or not fresh:
+            return None
+        shards = ShardMap.of(after.shards)
+        known = ShardMap.of(before.shards if before.by == after.by else {})
+        if not shards.is_new_without_name(known):
+            return None
+        return shards.named(self._names_in_state(fresh, io))
+
+    def _names_in_state(self, segments: Sequence[Segment], io: StateIO) -> Mapping[str, str | None]:
+        rows = io.read(segments).selectExpr(f"{self._of_keys} AS {SHARD}")
+        return _by_job(rows, _NO_TIME).names
 
     def _names(
         self, new: Set[str], arrival: Arrival, ingested: Ingested, io: StateIO
     ) -> Mapping[str, str | None]:
         """Return the names of new shards, and perhaps of others, by their ids."""
 
-        def sources() -> Iterator[DataFrame]:
+        def sources() -> Iterator[Mapping[str, str | None]]:
             if self._of_keys is not None and ingested.segments:
-                yield io.read(ingested.segments).selectExpr(f"{self._of_keys} AS {SHARD}")
+                yield self._names_in_state(ingested.segments, io)
             rows = arrival.rows.select(SHARD)
-            yield first_of_each(rows, _enough(len(new)))
-            yield rows
+            yield _by_job(first_of_each(rows, _enough(len(new))), _NO_TIME).names
+            yield _by_job(rows, _NO_TIME).names
 
         names: Mapping[str, str | None] = {}
-        for rows in sources():
-            names = _by_job(rows, "CAST(NULL AS BIGINT)").names
+        for names in sources():
             if new <= names.keys():
                 break
         return names
