@@ -272,6 +272,36 @@ def test_new_shards_get_their_names_beside_the_next_batch_also_after_a_crash(
     assert [each == "tidegate-finish" for each in threads] == [True, False, True, False]
 
 
+def test_a_batch_that_fails_beside_a_commit_fails_with_its_own_error(
+    query: Query, points: Points
+) -> None:
+    """The file of shards without names is deleted by then, and was part of the state before."""
+    lines = [json.dumps({"ts": "2026-01-01 00:00:00", "v": v}) for v in range(60)]
+    (query.folder / "in" / "0.json").write_text("\n".join(lines), "utf-8")
+    os.utime(query.folder / "in" / "0.json", (time.time() - 700,) * 2)
+
+    failing = threading.Event()
+
+    def fail_after_clean_up() -> None:
+        until(lambda: ("after_clean_up", 0) in points.reached)()
+        failing.set()
+        raise RuntimeError("there is no connection")
+
+    def end_later() -> None:
+        assert failing.wait(LONG)
+        time.sleep(0.3)
+
+    points.at["after_clean_up", 0] = end_later
+    points.at["before_segment", 1] = fail_after_clean_up
+    with pytest.raises(ExecutionError, match="there is no connection"):
+        query.start(BY_SHARD, settings={"shard": "v"}).await_termination()
+    folders = {path.name for path in (query.checkpoint / "tidegate/segments").glob("*-shards*")}
+    newest = ManifestLog(LocalFiles(str(query.checkpoint / "tidegate"))).newest()
+    assert newest is not None
+    assert folders == {segment.name for segment in newest.tables.shards}
+    assert len(folders) == 1
+
+
 @pytest.mark.whole
 def test_with_lateness_exact_to_the_record_shards_have_names_before_the_next_batch(
     query: Query, threads: list[str]

@@ -15,7 +15,7 @@ from tidegate.cases.stepper import CaseStepper
 from tidegate.cli import main
 from tidegate.connectors.sinks import MemorySink
 from tidegate.engine.rows.prepare import prepare
-from tidegate.engine.rows.shards import _by_job, shard_of_keys
+from tidegate.engine.rows.shards import ShardWatch, _by_job, shard_of_keys
 from tidegate.engine.rows.sketches import read_sketch
 from tidegate.errors import ConfigError, QueryError, StateError
 from tidegate.plan.columns import SOURCE
@@ -178,11 +178,31 @@ def test_names_that_come_when_a_step_is_finished_are_written_with_all_that_is_kn
     assert shards == {
         shard: (micros(second), 1 + (number < 10)) for number, (second, shard) in enumerate(many)
     } | {None: (micros(1), 1), "new": (micros(5), 1)}
-    # In the second batch first what it has changed, then the name that was found.
-    assert [segment.rows for segment in state.tables.shards] == [301, 11, 1]
-    # The first batch wrote all shards twice. What no manifest names is gone.
+    assert [segment.rows for segment in state.tables.shards] == [301, 11]
+    # Each batch wrote its shards twice. What no manifest names is gone.
     written = (tmp_path / "tidegate" / "segments").glob("*-shards*")
     assert {path.name for path in written} == {segment.name for segment in state.tables.shards}
+
+
+def test_a_shard_that_was_left_without_a_name_gets_it_when_it_is_seen_again(
+    interpreted: SparkSession, tmp_path: Path
+) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(ShardWatch, "named", lambda *_: None)
+        stepper = stepper_of(interpreted, tmp_path, sql=BY_SHARD)
+        stepper.batch(frame(interpreted, (1, "a"), (2, None), (3, "b")), CLOCK_US)
+    shards = StateReader(tmp_path).manifest().watermark.shards.values()
+    assert [each.name for each in shards] == [None] * 3
+    again = stepper_of(interpreted, tmp_path, sql=BY_SHARD)
+    first = jobs_of(interpreted, again, frame(interpreted, (4, "a"), (5, None)))
+    shards = StateReader(tmp_path).manifest().watermark.shards.values()
+    assert {(each.name, each.event_time_us) for each in shards} == {
+        ("a", micros(4)),
+        (None, micros(5)),
+        (None, micros(3)),
+    }
+    # NULL is no name to look for, once that is known.
+    assert jobs_of(interpreted, again, frame(interpreted, (6, "a"), (7, None))) < first
 
 
 def test_a_shard_has_a_name_though_a_quota_evicts_its_only_row(

@@ -71,6 +71,16 @@ def test_any_batches_leave_what_they_leave_in_a_dictionary(
         assert shards.active_since(clock - silent_us) == {
             id: shard for id, shard in expected.items() if shard.clock_us > clock - silent_us
         }
+        nameless = {id for id, shard in expected.items() if shard.name is None}
+        assert shards.nameless() == nameless
+        assert shards.is_new_without_name(before) == bool(nameless - expected_before.keys())
+        named = shards.named({"a": "x", "b": None, "z": "y"})
+        assert shards == expected
+        assert named == {
+            id: replace(shard, name="x") if id == "a" and id in nameless else shard
+            for id, shard in expected.items()
+        }
+        assert named.changed_since(shards) == shards.changed_since(named) == nameless & {"a"}
         assert ShardMap.of(expected) == shards == ShardMap(shards.entries())
         some = [id for id in "ca" if id in expected]
         assert shards.only(some) == {id: expected[id] for id in some}

@@ -131,6 +131,24 @@ def test_a_shard_that_has_a_series_keeps_it_and_the_rest_are_others() -> None:
     assert (found[late.format("s9")], found[late.format("other")]) == (2, 1 + 2)
 
 
+def test_a_shard_that_was_forgotten_and_came_back_counts_on() -> None:
+    recorder = Recorder()
+
+    def record(before: int, after: int, rows_in: int) -> None:
+        shards = [
+            {"x": Shard(event_time_us=1, clock_us=clock, name="x", rows=rows)} if rows else {}
+            for clock, rows in enumerate((before, after))
+        ]
+        recorder.record("t", report(rows_in=rows_in), StepShards(before=shards[0], after=shards[1]))
+
+    record(0, 1_000, rows_in=1_000)
+    record(1_000, 10, rows_in=10)
+    read = 'tidegate_shard_rows_read_total{{shard="{}",transform="t"}}'
+    found = served(recorder)
+    assert found[read.format("x")] == 1_010
+    assert read.format("other") not in found
+
+
 def test_every_fate_cause_and_phase_is_one_of_the_report() -> None:
     summed = {each.name for each in fields(Counts)} - {
         "rows_in",

@@ -66,7 +66,7 @@ def _ingest(
         times = {} if event_time_us is None else {SINGLE_SHARD: event_time_us}
         shards = SeenShards(times=times)
     else:
-        known = _known(state, job).keys()
+        known = ShardMap.of(_known(state, job))
         ingested, shards = job.shards.ingest(arrival, job.operator, known, state.totals, io)
     if job.lateness is None:
         return ingested, shards, arrival

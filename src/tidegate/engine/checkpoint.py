@@ -97,14 +97,17 @@ class Checkpoint:
         """After a failure begin anew, and name the damaged file that is behind it, if one is.
 
         Args:
-            state: the state that is read; None: the newest.
+            state: the state that is read until it is committed; None: the newest.
         """
         try:
             yield
         except BaseException as error:
             self._has_begun = False
             if isinstance(error, Exception) and not isinstance(error, TidegateError):
-                damage = self.store.damage_behind(error, state or self.state)
+                # Once it is committed, files that it names may be replaced and deleted.
+                is_newer = state is not None and state.epoch > self.state.epoch
+                read = state if state is not None and is_newer else self.state
+                damage = self.store.damage_behind(error, read)
                 if damage is not None:
                     raise damage from error
             raise

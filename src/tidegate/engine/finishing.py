@@ -12,10 +12,10 @@ that whoever waits for Spark finds them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent import futures
 from concurrent.futures import Future
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -121,6 +121,15 @@ class Finishing:
     def has_ended_by(self, until: float) -> bool:
         """Wait for it, at most until a time of ``monotonic``; return whether it has ended."""
         return not futures.wait([self._future], max(0.0, until - monotonic())).not_done
+
+    @contextmanager
+    def ended_on_failure(self) -> Iterator[None]:
+        """Wait for it if what is done beside it fails: it decides which files are to be there."""
+        try:
+            yield
+        except Exception:
+            futures.wait([self._future])
+            raise
 
     def wait(self) -> None:
         """Wait until it is finished; raise what it raised."""

@@ -8,6 +8,7 @@
     emit         job 2, only when a window is due: read, merge, finish, write to the sink
     side output  a job only when the counts say there is something to write
     merge        segments of one level into one of the next, so that closing stays O(groups)
+    names        only with new shards that intake left without: a job over the segment of the batch
     commit       write the manifest
     clean up     delete what no kept manifest names
 
@@ -85,11 +86,11 @@ def finish(taken: Taken, job: Job, io: StateIO, merges: Merges) -> tuple[Manifes
     stopwatch.ends("side_output")
     fault_point("after_side_output", epoch)
 
-    state = _with_names(taken, job, io)
     live = merge_segments(closed.tables, intent, job, io, merges)
     stopwatch.ends("merge")
     fault_point("after_merge", epoch)
 
+    state = _with_names(taken, job, io)
     after = summarized(
         replace(
             state,
@@ -143,7 +144,8 @@ def _with_names(taken: Taken, job: Job, io: StateIO) -> Manifest:
     shards = job.shards.named(taken.before.watermark, state.watermark, fresh, io)
     if shards is None:
         return state
-    table = io.store.put_shards(state.epoch, state, shards)
+    # Instead of the one without names, which the intent has until this one is committed.
+    table = io.store.put_shards(state.epoch, taken.before, shards)
     return replace(
         state,
         watermark=replace(state.watermark, shards=shards),

@@ -245,7 +245,7 @@ class Stepper:
         """Take in a batch; None if the state already contains it."""
         before = self._finishing
         if before is not None and self._is_next(batch, before.state):
-            with self._checkpoint.guarded(before.state):
+            with self._checkpoint.guarded(before.state), before.ended_on_failure():
                 return take_in(
                     before.state, self._settled, _batch_of(batch, rows), self._job, self._io
                 )

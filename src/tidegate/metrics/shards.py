@@ -62,6 +62,8 @@ class StepShards:
         before, after = self.before.get(id), self.after.get(id)
         if after is None or after == before:
             return {}
+        if before is not None and after.rows < before.rows:
+            before = None  # It was forgotten and came back in the same step.
         found = {"rows_in": after.rows - (0 if before is None else before.rows)}
         if after.counts:
             known = {} if before is None else before.counts

@@ -18,7 +18,7 @@ from tidegate.metrics.report import Counts, Dropped, Emissions, StepSummary
 from tidegate.state.shard_map import Shard
 from tidegate.state.watermark import WatermarkState
 
-# The version of manifests, intents, ``plan.json`` and of the files that manifests name.
+# The version of manifests, intents, ``plan.json`` and segments. The files of shards have their own.
 MANIFEST_VERSION = 3
 
 # Shards that a manifest itself holds; more are in the table ``shards``.

@@ -9,7 +9,8 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, KeysView, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import ne
+from itertools import compress, islice
+from operator import eq, ne
 from typing import NamedTuple, TypeAlias
 
 # Its id, greatest event time, clock, name, rows and counts: see ``Shard``.
@@ -176,19 +177,26 @@ class ShardMap(Mapping[str, Shard]):
             after._counts[id] = _sum(self._counts.get(id, {}), counts)
         return after
 
+    def nameless(self) -> set[str]:
+        """Return the ids of those without a name."""
+        known = zip(self._places, self._names, strict=True)
+        return {id for id, name in known if name is None}
+
     def is_new_without_name(self, before: ShardMap) -> bool:
         """Whether one of them was not there before, and has no name."""
         if self._places is before._places:
             return False
-        names = zip(self._places, self._names, strict=True)
-        return any(name is None and id not in before._places for id, name in names)
+        return any(id not in before._places for id in self.nameless())
 
     def named(self, names: Mapping[str, str | None]) -> ShardMap:
         """Return the shards, those without a name with that of ``names``."""
-        return ShardMap(
-            (id, time_us, clock_us, names.get(id) if name is None else name, rows, counts)
-            for id, time_us, clock_us, name, rows, counts in self.entries()
-        )
+        found = self.nameless() & names.keys() if names else set()
+        if all(names[id] is None for id in found):
+            return self
+        named = self._copy((), SeenShards())
+        known = zip(self._places, self._names, strict=True)
+        named._names = tuple(names[id] if id in found else name for id, name in known)
+        return named
 
     def active_since(self, clock_us: int) -> ShardMap:
         """Return those whose last row came after a clock."""
@@ -221,15 +229,24 @@ class ShardMap(Mapping[str, Shard]):
         """Return the ids of those that are new, or not what they were."""
         now, then = self._counts, before._counts
         changed = {id for id in now if now[id] != then.get(id)}
-        if self._places is before._places:
-            differ = map(ne, self._numbers(), before._numbers())
-            return changed | {id for id, each in zip(self._places, differ, strict=True) if each}
-        numbers = dict(zip(before._places, before._numbers(), strict=True))
-        names = dict(zip(before._places, before._names, strict=True))
-        for id, name, each in zip(self._places, self._names, self._numbers(), strict=True):
-            if numbers.get(id) != each or names[id] != name:
-                changed.add(id)
+        if not self._begins_as(before):
+            numbers = dict(zip(before._places, before._numbers(), strict=True))
+            names = dict(zip(before._places, before._names, strict=True))
+            for id, name, each in zip(self._places, self._names, self._numbers(), strict=True):
+                if numbers.get(id) != each or names[id] != name:
+                    changed.add(id)
+            return changed
+        changed.update(islice(self._places, len(before), None))
+        changed.update(compress(self._places, map(ne, self._numbers(), before._numbers())))
+        if self._names is not before._names:
+            changed.update(compress(self._places, map(ne, self._names, before._names)))
         return changed
+
+    def _begins_as(self, before: ShardMap) -> bool:
+        """Whether these are the shards of another map in their order, and perhaps more."""
+        if self._places is before._places:
+            return True
+        return len(before) <= len(self) and all(map(eq, before._places, self._places))
 
     def _numbers(self) -> Iterator[tuple[int, int, int]]:
         return zip(self._times_us, self._clocks_us, self._rows, strict=True)

@@ -56,7 +56,7 @@ def advance(
         # One may come back as a new one in this batch, which has no name for what was known.
         back = [id for id in seen.times if id in before and id not in shards]
         seen = replace(seen, names={**seen.names, **{id: before[id].name for id in back}})
-    shards = shards.after(seen, clock_us)
+    shards = shards.after(seen, clock_us).named(seen.names)
     has_begun = bool(shards) or state.watermark_us is not None
     candidate = _candidate(shards, clock_us, spec) if has_begun else None
     return replace(state, shards=shards, watermark_us=_later(state.watermark_us, candidate))

@@ -7,17 +7,17 @@ watched as Spark hands them over, below all that an operator does with them. Wha
 sketches for the hash of a shard, see ``shard_rows.py``.
 
 A sketch has no names. So a batch that has a shard which the state does not know reads the partials
-that it has just written, if they tell their shards by group keys: when its step is finished, where
-all of its rows are in them. Else it reads once more the first rows of each partition. If these do
-not name all new shards, it groups all of its rows by shard. It does so too if it has more shards
-than there is room for, or a greatest time that a DOUBLE, as the values of a sketch are, rounds
-(before 1684, after 2255).
+that it has just written, if they tell their shards by group keys. It does so when its step is
+finished, if all of its rows are in them, and at once if not. If partials do not tell their shards,
+the batch reads once more the first rows of each partition. If these do not name all new shards, it
+groups all of its rows by shard. It does so too if it has more shards than there is room for, or a
+greatest time that a DOUBLE, as the values of a sketch are, rounds (before 1684, after 2255).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from math import ceil, log
 from typing import TYPE_CHECKING, Any
@@ -76,12 +76,15 @@ class ShardWatch:
         self._plan = plan
         self._of_keys = shard_of_keys(plan, empty)
         self._as_placed = True
+        # Shards without a name in the state at the start: NULL, and those that a process had left
+        # for later which ended before. None: not known yet.
+        self._nameless: set[str] | None = None
 
     def ingest(
         self,
         arrival: Arrival,
         operator: Operator,
-        known: Collection[str],
+        known: ShardMap,
         totals: Counts,
         io: StateIO,
     ) -> tuple[Ingested, SeenShards]:
@@ -90,7 +93,7 @@ class ShardWatch:
         Args:
             arrival: the rows, with ``_shard``.
             operator: runs job 1.
-            known: the ids of the shards that the state knows.
+            known: the shards that the state knows.
             totals: the rows of the query so far.
             io: the state.
         """
@@ -115,10 +118,17 @@ class ShardWatch:
         if times is None:
             return ingested, _by_job(arrival.rows, valid)
         shards = replace(within(read_counts(seen, counted), ingested.counts), times=times)
+        if self._nameless is None:
+            self._nameless = known.nameless()
         new = {id for id in times if id not in known}
-        if not new or self._are_named_later(ingested):
+        found_nameless = self._nameless & times.keys()
+        if not new and not found_nameless:
             return ingested, shards
-        return ingested, replace(shards, names=self._names(new, arrival, ingested, io))
+        if not found_nameless and self._are_named_later(ingested):
+            return ingested, shards
+        names = self._names(new | found_nameless, arrival, ingested, io)
+        self._nameless -= names.keys()
+        return ingested, replace(shards, names=names)
 
     def _are_named_later(self, ingested: Ingested) -> bool:
         """Whether ``named`` will find the names of all new shards of a batch.
@@ -154,6 +164,7 @@ class ShardWatch:
         return shards.named(self._names_in_state(fresh, io))
 
     def _names_in_state(self, segments: Sequence[Segment], io: StateIO) -> Mapping[str, str | None]:
+        io.tasks.set_for(segments)
         rows = io.read(segments).selectExpr(f"{self._of_keys} AS {SHARD}")
         return _by_job(rows, _NO_TIME).names
 

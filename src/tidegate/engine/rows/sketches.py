@@ -7,7 +7,8 @@ example, the places of some rows without the risk that there are millions.
 
 from __future__ import annotations
 
-import struct
+import sys
+from array import array
 
 # No sketch has room for more than ``2**MOST_BITS`` keys. It takes as much as it needs.
 MOST_BITS = 26
@@ -15,10 +16,9 @@ MOST_BITS = 26
 # Integers beyond this are no longer all DOUBLEs.
 _EXACT = 1 << 53
 
-# Of a sketch: the most words before its entries when all had room, and an entry.
+# Of a sketch: the most words before its entries when all had room, and the bytes of an entry.
 _WORDS_OF_ALL = 2
-_HASH_BYTES, _ENTRY_BYTES = 8, 17
-_HASH, _VALUE = "8s9x", "8xdx"
+_ENTRY_BYTES = 17
 
 
 def sketch_sql(key: str, value: str, bits: int, mode: str = "max") -> str:
@@ -46,11 +46,16 @@ def read_sketch(sketch: bytes | None) -> dict[str, int] | None:
     words = sketch[0]
     if words > _WORDS_OF_ALL:
         return None
-    entries = memoryview(sketch)[8 * words :]
-    number = len(entries) // _ENTRY_BYTES
-    # There may be thousands: all at once takes half as long as one by one.
-    values = struct.unpack(f"<{number * _VALUE}", entries)
+    # There may be thousands, so the first bytes of all are taken at once, then the second ones, ..
+    entries = bytes(sketch[8 * words :])
+    room = 8 * (len(entries) // _ENTRY_BYTES)
+    hashes, doubles = bytearray(room), bytearray(room)
+    for at in range(8):
+        hashes[at::8] = entries[at::_ENTRY_BYTES]
+        doubles[at::8] = entries[8 + at :: _ENTRY_BYTES]
+    values = array("d", bytes(doubles))
+    if sys.byteorder == "big":
+        values.byteswap()
     if values and max(-min(values), max(values)) >= _EXACT:
         return None
-    hashes = b"".join(struct.unpack(number * _HASH, entries)).hex(" ", _HASH_BYTES)
-    return dict(zip(hashes.split(), map(int, values), strict=True))
+    return dict(zip(hashes.hex(" ", 8).split(), map(int, values), strict=True))
