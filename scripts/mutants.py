@@ -411,8 +411,32 @@ MUTANTS = (
         tests=("tests/engine/test_key_ranges.py",),
     ),
     Mutant(
-        name="the mark of a duplicate holds for any row at its place",
+        name="keys that fall are searched as if they rose",
+        file="engine/rows/marks.py",
+        old="if marks is None or FALLS in marks:",
+        new="if marks is None:",
+        tests=("tests/engine/test_key_search.py",),
+    ),
+    Mutant(
+        name="a key that falls is not listed after many duplicates",
         file="engine/rows/key_search.py",
+        old='mark = f"IF({DEDUP_KEY} < _before, {falls}, IF({is_marked}, {few}, NULL))"',
+        new=(
+            'few = few.replace(mark_of_row(), f"IF({DEDUP_KEY} < _before, -1L, {mark_of_row()})"); '
+            'mark = f"IF({DEDUP_KEY} < _before OR {is_marked}, {few}, NULL)"'
+        ),
+        tests=("tests/engine/test_key_search.py",),
+    ),
+    Mutant(
+        name="of three rows of a key the last is compared with the second",
+        file="engine/rows/marks.py",
+        old="return all(before != after for before, after in pairwise(hashes))",
+        new="return True",
+        tests=("tests/engine/test_key_search.py",),
+    ),
+    Mutant(
+        name="the mark of a duplicate holds for any row at its place",
+        file="engine/rows/marks.py",
         old='short_hash = f"hash({DEDUP_KEY}) & ',
         new='short_hash = f"hash(0) & ',
         tests=("tests/engine/test_key_search.py",),

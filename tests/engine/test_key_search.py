@@ -13,12 +13,13 @@ from pyspark.sql.types import LongType, StructField, StructType
 from tidegate.engine.rows import key_search
 from tidegate.engine.rows.duplicates import _told
 from tidegate.engine.rows.key_ranges import Attempts, are_apart, key_ranges
-from tidegate.engine.rows.key_search import Found, KeySearch, mark_of_row, place_of_mark
+from tidegate.engine.rows.key_search import Found, KeySearch
+from tidegate.engine.rows.marks import mark_of_row, place_of_mark
 from tidegate.engine.state_io import StateIO
 from tidegate.engine.tasks import Tasks
-from tidegate.plan.columns import DEDUP_KEY, DUPLICATE, KEY_PLACE, TIME
+from tidegate.plan.columns import DEDUP_KEY, DUPLICATE, KEY_PLACE, KEY_TASK, TIME
 from tidegate.spark.isolation import private_session
-from tidegate.spark.statements import ROW_NUMBER
+from tidegate.spark.statements import ROW_NUMBER, task_of
 from tidegate.state.manifest import Segment, StateFile
 from tidegate.state.plan_file import PlanFile
 from tidegate.state.store import StateStore
@@ -56,7 +57,10 @@ def rows(
     """Rows of several tasks, each with a part of the ids."""
     numbered = session.range(0, count, numPartitions=tasks)
     return numbered.selectExpr(
-        f"{key} AS {DEDUP_KEY}", f"{time} AS {TIME}", f"{ROW_NUMBER} AS {KEY_PLACE}"
+        f"{key} AS {DEDUP_KEY}",
+        f"{time} AS {TIME}",
+        f"{ROW_NUMBER} AS {KEY_PLACE}",
+        f"{task_of(ROW_NUMBER)} AS {KEY_TASK}",
     )
 
 
@@ -74,40 +78,53 @@ def keys_of(found: Found, search: KeySearch, io: StateIO) -> list[tuple[object, 
     return sorted((str(row[0]), row[1]) for row in read.collect() if row[1] is not None)
 
 
-def ways(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Return a list that gets, for each search, whether rows stayed."""
-    taken: list[bool] = []
-    sort = KeySearch.sorted_keys
+# A search where rows are not sorted, or sorted where they are, or shuffled and sorted.
+RISE, STAY, SHUFFLE = "rise", "stay", "shuffle"
 
-    def spied(
+
+def ways(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that gets the way of each search."""
+    taken: list[str] = []
+    sort, rise = KeySearch.sorted_keys, KeySearch.rising_keys
+
+    def sorted_keys(
         self: KeySearch, rows: DataFrame, known: DataFrame | None, *, stays: bool = False
     ) -> DataFrame:
-        taken.append(stays)
+        taken.append(STAY if stays else SHUFFLE)
         return sort(self, rows, known, stays=stays)
 
-    monkeypatch.setattr(KeySearch, "sorted_keys", spied)
+    def rising_keys(self: KeySearch, rows: DataFrame) -> DataFrame:
+        taken.append(RISE)
+        return rise(self, rows)
+
+    monkeypatch.setattr(KeySearch, "sorted_keys", sorted_keys)
+    monkeypatch.setattr(KeySearch, "rising_keys", rising_keys)
     return taken
 
 
-# Searches of a batch: whether rows stay in them.
-IN_PLACE, REPEATED, SHUFFLED = [True], [True, False], [False]
+# Searches of a batch.
+SORTED, SHUFFLED, LEFT, ALL = [RISE, STAY], [SHUFFLE], [RISE, SHUFFLE], [RISE, STAY, SHUFFLE]
 
 # The key of a row; how many duplicates there are; the searches.
 KEYS = {
-    "rising": ("id DIV 2", 30, IN_PLACE),
-    "falling": ("100 - id DIV 2", 30, IN_PLACE),
+    "rising": ("id DIV 2", 30, [RISE]),
+    "falling": ("100 - id DIV 2", 30, SORTED),
+    "one of a task falls": ("IF(id = 39, 29, id)", 1, SORTED),
+    "one of each task is in no order": ("IF(id % 20 = 7, id + 3, id)", 3, SORTED),
+    "three rows of a key": ("IF(id IN (5, 6), 4, id)", 2, SORTED),
     "decimals": ("CAST(id DIV 2 AS DECIMAL(9, 2))", 30, SHUFFLED),
     "floats": ("CAST(id DIV 2 / 10 AS FLOAT)", 30, SHUFFLED),
-    "doubles": ("id DIV 2 / 10D", 30, IN_PLACE),
-    "texts": ("concat('key ', lpad(id DIV 2, 9, '0'))", 30, IN_PLACE),
-    "texts in no order": ("concat('key ', id DIV 2 % 7)", 53, REPEATED),
-    "long texts": ("concat(lpad(id DIV 2, 9, '0'), repeat('k', 5000))", 30, REPEATED),
-    "in two tasks": ("id DIV 3", 40, REPEATED),
-    "the last of one task is the first of the next": ("id - IF(id = 20, 1, 0)", 1, REPEATED),
-    "zeros of both signs": ("IF(id = 19, 0D, IF(id = 20, -0D, id - 19.5D))", 1, REPEATED),
-    "not a number": ("IF(id = 59, double('NaN'), id - IF(id = 7, 1, 0))", 1, REPEATED),
-    "a task without keys": ("IF(id DIV 20 = 1, NULL, id DIV 2)", 20, IN_PLACE),
-    "no keys": ("IF(id < 0, id, NULL)", 0, IN_PLACE),
+    "doubles": ("id DIV 2 / 10D", 30, [RISE]),
+    "texts": ("concat('key ', lpad(id DIV 2, 9, '0'))", 30, [RISE]),
+    "texts in no order": ("concat('key ', id DIV 2 % 7)", 53, LEFT),
+    "long texts": ("concat(lpad(id DIV 2, 9, '0'), repeat('k', 5000))", 30, LEFT),
+    "in two tasks": ("id DIV 3", 40, LEFT),
+    "the last of one task is the first of the next": ("id - IF(id = 20, 1, 0)", 1, LEFT),
+    "zeros of both signs": ("IF(id = 19, 0D, IF(id = 20, -0D, id - 19.5D))", 1, LEFT),
+    "zeros of both signs in a task": ("IF(id = 7, 0D, IF(id = 8, -0D, id - 7.5D))", 1, [RISE]),
+    "not a number": ("IF(id = 59, double('NaN'), id - IF(id = 7, 1, 0))", 1, LEFT),
+    "a task without keys": ("IF(id DIV 20 = 1, NULL, id DIV 2)", 20, [RISE]),
+    "no keys": ("IF(id < 0, id, NULL)", 0, [RISE]),
     "a collation": ("concat(IF(id % 2 = 0, 'k', 'K'), id DIV 2) COLLATE UTF8_LCASE", 30, SHUFFLED),
     "structs": ("struct(id DIV 2 AS a)", 30, SHUFFLED),
 }
@@ -125,7 +142,7 @@ def test_a_search_in_place_finds_what_one_with_a_shuffle_finds(
     assert taken == expected
     monkeypatch.setattr(key_search, "in_place", lambda frame: None)
     other = search.run(batch, None, 1, io)
-    assert taken[-1] is False
+    assert taken[-1] == SHUFFLE
     keys = keys_of(found, search, io)
     assert keys == keys_of(other, search, io)
     count = duplicates + len(keys)
@@ -141,11 +158,14 @@ def test_a_search_in_place_finds_what_one_with_a_shuffle_finds(
     assert bounds[0] == bounds[1]
 
 
-# The time, the key, how many rows in how many tasks. Marks of this task have 20 characters.
+# The time, the key, how many rows in how many tasks; how many are beyond the horizon; the searches.
+# Marks of this task have 20 characters.
 RARE = {
-    "a row beyond the horizon": ("IF(id = 1, 5000, 0)", "id DIV 2", 60, 3),
-    "many duplicates of a task": ("id % 5", "id DIV 1002", 1_002, 1),
-    "many duplicates in all": ("id % 5", "id DIV 901", 2_703, 3),
+    "a row beyond the horizon": ("IF(id = 1, 5000, 0)", "id DIV 2", 60, 3, 1, LEFT),
+    "a third row beyond the horizon": ("id % 3 * 600", "id DIV 3", 60, 1, 20, ALL),
+    "many duplicates of a task": ("id % 5", "id DIV 1002", 1_002, 1, 0, ALL),
+    "many pairs of a task": ("id % 5", "id DIV 2", 2_004, 1, 0, LEFT),
+    "many duplicates in all": ("id % 5", "id DIV 901", 2_703, 3, 0, ALL),
 }
 
 
@@ -153,13 +173,13 @@ RARE = {
 def test_what_is_rare_is_left_to_a_shuffle(
     session: SparkSession, io: StateIO, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    time, key, count, tasks = RARE[name]
+    time, key, count, tasks, beyond, expected = RARE[name]
     batch = rows(session, key, count=count, time=time, tasks=tasks)
     taken = ways(monkeypatch)
     found = search_of(batch).run(batch, None, 0, io)
-    assert taken == REPEATED
+    assert taken == expected
     assert found.duplicates + found.beyond + found.segment.rows == count
-    assert found.beyond == (1 if "5000" in time else 0)
+    assert found.beyond == beyond
     # The marks of a few are known, of many they are not.
     assert (found.marks is None) is (count > 60)
 
@@ -170,7 +190,7 @@ def test_a_thousand_duplicates_of_a_task_are_marked(
     batch = rows(session, "id DIV 1001", count=1_001, tasks=1, time="0")
     taken = ways(monkeypatch)
     found = search_of(batch).run(batch, None, 0, io)
-    assert taken == IN_PLACE
+    assert taken == SORTED
     assert found.marks is not None
     assert sorted(map(place_of_mark, found.marks)) == list(range(1, 1_001))
 
@@ -182,11 +202,34 @@ def test_compiled_code_counts_the_duplicates_of_a_task_and_not_its_rows(
     batch = rows(session, "IF(id % 4 = 3, id - 1, id)", count=6_000, tasks=2, time="id % 5")
     taken = ways(monkeypatch)
     found = search_of(batch).run(batch, None, 0, io_in(session, tmp_path))
-    assert taken == [True]
+    assert taken == [RISE]
     assert found.duplicates == 1_500
     assert found.marks is not None
     places = {task << 33 | place for task in (0, 1) for place in range(3, 3_000, 4)}
     assert {place_of_mark(mark) for mark in found.marks} == places
+
+
+def test_a_key_that_falls_after_a_thousand_duplicates_is_seen(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = private_session(spark)
+    key = "IF(id < 2000, id DIV 2, IF(id < 3000, 9000 - id, 1000))"
+    batch = rows(session, key, count=3_001, tasks=1, time="0")
+    taken = ways(monkeypatch)
+    found = search_of(batch).run(batch, None, 0, io_in(session, tmp_path))
+    assert taken == SORTED
+    assert (found.duplicates, found.segment.rows) == (1_000, 2_001)
+
+
+def test_batches_whose_keys_do_not_rise_are_sorted_at_once_for_a_while(
+    session: SparkSession, io: StateIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rising, falling = rows(session, "id DIV 2"), rows(session, "100 - id DIV 2")
+    search = search_of(rising)
+    taken = ways(monkeypatch)
+    for epoch, batch in enumerate([rising, falling, rising, falling]):
+        search.run(batch, None, epoch, io)
+    assert taken == [RISE, RISE, STAY, STAY, STAY]
 
 
 def test_a_search_in_place_is_tried_again_after_a_while(
@@ -197,7 +240,7 @@ def test_a_search_in_place_is_tried_again_after_a_while(
     taken = ways(monkeypatch)
     search.run(batch, None, 0, io)
     search.run(batch, None, 1, io)
-    assert taken == [*REPEATED, *SHUFFLED]
+    assert taken == [*LEFT, *SHUFFLED]
 
 
 def test_the_pause_after_an_attempt_grows_while_attempts_fail() -> None:
@@ -220,14 +263,14 @@ def test_the_pause_after_an_attempt_grows_while_attempts_fail() -> None:
 
 @pytest.mark.parametrize(
     ("tasks", "expected"),
-    [(1, SHUFFLED), (3, SHUFFLED), (4, IN_PLACE), (8, IN_PLACE), (9, SHUFFLED)],
+    [(1, SHUFFLED), (3, SHUFFLED), (4, [RISE]), (8, [RISE]), (9, SHUFFLED)],
 )
 def test_rows_stay_in_few_tasks_unless_a_shuffle_had_many_more(
     session: SparkSession,
     io: StateIO,
     monkeypatch: pytest.MonkeyPatch,
     tasks: int,
-    expected: list[bool],
+    expected: list[str],
 ) -> None:
     batch = rows(session, "id", count=18, tasks=tasks)
     taken = ways(monkeypatch)
@@ -246,7 +289,7 @@ def test_one_task_has_all_rows_of_a_key(
     batch = rows(session, "struct(60 - id % 7 AS a)", tasks=1)
     taken = ways(monkeypatch)
     found = search_of(batch).run(batch, None, 0, io)
-    assert taken == IN_PLACE
+    assert taken == [STAY]
     assert (found.duplicates, found.segment.rows) == (53, 7)
     assert found.marks is not None
     assert sorted(map(place_of_mark, found.marks)) == list(range(7, 60))
@@ -264,7 +307,7 @@ def test_keys_of_tasks_are_apart_if_no_two_ranges_meet() -> None:
 
 def test_places_of_very_many_tasks_have_no_marks(session: SparkSession, io: StateIO) -> None:
     far = f"{KEY_PLACE} + {1 << 43}L AS {KEY_PLACE}"
-    batch = rows(session, "id DIV 2").selectExpr(DEDUP_KEY, TIME, far)
+    batch = rows(session, "id DIV 2").selectExpr(DEDUP_KEY, TIME, far, KEY_TASK)
     found = search_of(batch).run(batch, None, 0, io)
     assert (found.duplicates, found.marks) == (30, None)
 
@@ -279,7 +322,7 @@ def test_footers_that_cannot_be_read_are_done_without(
     batch = rows(session, "id DIV 2")
     taken = ways(monkeypatch)
     assert search_of(batch).run(batch, None, 0, io).duplicates == 30
-    assert taken == REPEATED
+    assert taken == LEFT
 
 
 def test_a_footer_that_counts_other_rows_is_not_believed(
@@ -295,7 +338,7 @@ def test_a_footer_that_counts_other_rows_is_not_believed(
     batch = rows(session, "id DIV 2")
     taken = ways(monkeypatch)
     assert search_of(batch).run(batch, None, 0, io).duplicates == 30
-    assert taken == REPEATED
+    assert taken == LEFT
 
 
 def test_keys_that_do_not_rise_are_compared_with_the_whole_state_in_the_next_batch(
@@ -312,13 +355,13 @@ def test_keys_that_do_not_rise_are_compared_with_the_whole_state_in_the_next_bat
 
 
 def test_a_mark_holds_for_its_row_alone(session: SparkSession) -> None:
-    batch = rows(session, "id DIV 2", tasks=2)
+    batch = rows(session, "id DIV 2", tasks=2).drop(KEY_TASK)
     marks = [row[0] for row in batch.selectExpr(mark_of_row()).collect()]
     told = _told(batch, [marks[at] for at in (3, 4, 31, 59)])
     assert told.columns == [DEDUP_KEY, TIME, DUPLICATE]
     assert [row[TIME] for row in told.where(DUPLICATE).collect()] == [3, 4, 31, 59]
     # If the rows of a batch come in another order, those at the places have other keys.
-    others = rows(session, "60 - id", tasks=2)
+    others = rows(session, "60 - id", tasks=2).drop(KEY_TASK)
     assert _told(others, marks[:5]).where(DUPLICATE).count() == 0
 
 

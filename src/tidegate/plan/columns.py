@@ -45,6 +45,7 @@ FIRST_PLACE, LAST_PLACE, SPLIT_PLACE = "_first_i", "_last_i", "_split_i"
 KEY_PLACE = (
     "_place"  # BIGINT, with dedup_key: its place in the batch; NULL if it is its key's first
 )
+KEY_TASK = "_task"  # BIGINT, with dedup_key: the task that reads it, from 0
 BEYOND = "_beyond"  # BIGINT, its time, if it is beyond the horizon of the first row; else NULL
 SINCE = "_since"  # BIGINT, when its key was first seen; only with lateness exact to the record
 MARK = "_mark"  # BIGINT, of few duplicates: the place, and above it a part of the key's hash

@@ -48,6 +48,9 @@ class Calls:
         self.planned = sql.execution.adaptive.LogicalQueryStage
         self._scan = sql.execution.RDDScanExec
         physical = sql.catalyst.plans.physical
+        catalyst = sql.catalyst.expressions
+        self._ascending = getattr(getattr(catalyst, "Ascending$"), "MODULE$")
+        self._order = getattr(getattr(catalyst, "SortOrder$"), "MODULE$").apply
         self._one_partition = getattr(getattr(physical, "SinglePartition$"), "MODULE$")
         self._none = getattr(getattr(jvm.scala, "None$"), "MODULE$")
         self.row = sql.api.python.PythonSQLUtils.toPyRow
@@ -67,11 +70,22 @@ class Calls:
             found.add(self.expression(each))
         return self._sequence(found)
 
-    def in_place(self, columns: Any, rows: Any) -> Any:  # noqa: ANN401 - JVM objects
-        """Return a physical node of columns and their RDD that Spark takes for one partition."""
-        return self._scan(
-            columns, rows, "rows in place", self._one_partition, self.no_columns, self._none
-        )
+    def in_place(self, columns: Any, rows: Any, order: Sequence[str] = ()) -> Any:  # noqa: ANN401
+        """Return a physical node of columns and their RDD that Spark takes for one partition.
+
+        Args:
+            columns: the columns.
+            rows: the RDD.
+            order: the names of columns by which Spark takes the rows for sorted.
+        """
+        orders = self.no_columns
+        if order:
+            by_name = {each.name(): each for each in map(columns.apply, range(columns.size()))}
+            listed = self._list()
+            for name in order:
+                listed.add(self._order(by_name[name], self._ascending, self.no_columns))
+            orders = self._sequence(listed)
+        return self._scan(columns, rows, "rows in place", self._one_partition, orders, self._none)
 
     # Looked up when they are needed, since a Spark may have Parquet elsewhere.
 

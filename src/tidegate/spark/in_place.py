@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,13 +19,14 @@ class InPlace:
     """Rows that are not shuffled.
 
     Attributes:
-        frame: the rows. Spark takes them for one partition, so a window over a key, or a sort, runs
-            in each task for itself.
         tasks: how many tasks read them.
+        frame: returns the rows. Spark takes them for one partition, so a window over a key, or a
+            sort, runs in each task for itself; and for sorted by the given columns, so it does not
+            sort them. If they are not, whoever uses them must see that.
     """
 
-    frame: DataFrame
     tasks: int
+    frame: Callable[[Sequence[str]], DataFrame]
 
 
 def in_place(frame: DataFrame) -> InPlace | None:
@@ -37,10 +39,13 @@ def in_place(frame: DataFrame) -> InPlace | None:
     try:
         calls = calls_of(spark)
         plan = frame._jdf.queryExecution().executedPlan()
-        rows = plan.execute()
-        node: Any = calls.planned(frame._jdf.logicalPlan(), calls.in_place(plan.output(), rows))
-        stays = DataFrame(calls.frame_of(spark._jsparkSession, node), spark)
-        return InPlace(frame=stays, tasks=rows.getNumPartitions())
+        columns, rows, logical = plan.output(), plan.execute(), frame._jdf.logicalPlan()
+
+        def in_order(order: Sequence[str]) -> DataFrame:
+            node: Any = calls.planned(logical, calls.in_place(columns, rows, order))
+            return DataFrame(calls.frame_of(spark._jsparkSession, node), spark)
+
+        return InPlace(tasks=rows.getNumPartitions(), frame=in_order)
     except OTHER_SPARK as error:
         _LOG.debug("rows are shuffled: %s", error)
         return None

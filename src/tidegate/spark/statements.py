@@ -147,6 +147,11 @@ def number_in_task(row_number: str) -> str:
     return f"({row_number} & {(1 << _TASK_BITS) - 1}L)"
 
 
+def task_of(row_number: str) -> str:
+    """Return the number of the task that reads a row, from 0 (Spark SQL), by its row number."""
+    return f"shiftright({row_number}, {_TASK_BITS})"
+
+
 def is_among_first(count: int) -> str:
     """Return the condition that a row is one of the first so many of its task.
 

@@ -30,11 +30,21 @@ from pyspark.sql.types import LongType, StructField, StructType
 from tidegate.engine.rows.fates import BatchStart, Fate, fate_case, judged_sql
 from tidegate.engine.rows.forgotten import Forgotten, one_by_one
 from tidegate.engine.rows.key_ranges import KeyRanges, key_ranges
-from tidegate.engine.rows.key_search import Found, KeySearch, mark_of_row, place_of_mark
+from tidegate.engine.rows.key_search import Found, KeySearch
+from tidegate.engine.rows.marks import mark_of_row, place_of_mark
 from tidegate.engine.rows.rejoin import Marks, rejoined
 from tidegate.engine.tasks import files_for
 from tidegate.errors import ExecutionError
-from tidegate.plan.columns import BEYOND, DEDUP_KEY, DUPLICATE, FATE, KEY_PLACE, SINCE, TIME
+from tidegate.plan.columns import (
+    BEYOND,
+    DEDUP_KEY,
+    DUPLICATE,
+    FATE,
+    KEY_PLACE,
+    KEY_TASK,
+    SINCE,
+    TIME,
+)
 from tidegate.plan.time_columns import LEAST_TIME_US
 from tidegate.spark.statements import (
     ROW_NUMBER,
@@ -43,6 +53,7 @@ from tidegate.spark.statements import (
     may_be_one_of,
     over,
     selected,
+    task_of,
 )
 from tidegate.state.manifest import Segment, Tables
 
@@ -242,9 +253,8 @@ class Duplicates:
         fate = fate_case(self.plan, start, late=None)
         good = f"{FATE} = {Fate.ACCUMULATED.value} AND {DEDUP_KEY} IS NOT NULL"
         judged = judged_sql(numbered.columns, self.plan, start, fate)
-        return over(
-            numbered, f"SELECT {DEDUP_KEY}, {TIME}, {KEY_PLACE} FROM ({judged}) WHERE {good}"
-        )
+        columns = f"{DEDUP_KEY}, {TIME}, {KEY_PLACE}, {task_of(KEY_PLACE)} AS {KEY_TASK}"
+        return over(numbered, f"SELECT {columns} FROM ({judged}) WHERE {good}")
 
 
 def sort_out(arrival: Arrival, seen: Callable[[], SeenBefore], job: Job, io: StateIO) -> Sorted:

@@ -10,6 +10,10 @@ may have keys of its own. Then nothing is shuffled:
 Whether the keys of tasks are apart is known only after the job, from the files that it has written,
 one of each task. If they are not, the job is run again, with a shuffle. One task alone has all rows
 of all keys.
+
+Where keys rise from row to row as well, rows in place are not sorted either: Spark takes them for
+sorted, and each is compared with the one before. A key that is less than the one before it is told
+with the marks of duplicates; then the rows are searched again, and sorted.
 """
 
 from __future__ import annotations
@@ -40,18 +44,29 @@ from tidegate.engine.rows.key_ranges import (
     range_of,
     range_of_all,
 )
-from tidegate.plan.columns import BEYOND, DEDUP_KEY, KEY_PLACE, MARK, SINCE, TIME
+from tidegate.engine.rows.marks import (
+    FALLS,
+    MARKS,
+    MOST_OF_TASK,
+    PLACE_BITS,
+    all_of,
+    found_all,
+    mark_of_row,
+    read_marks,
+)
+from tidegate.plan.columns import BEYOND, DEDUP_KEY, KEY_PLACE, KEY_TASK, MARK, SINCE, TIME
 from tidegate.spark.calls import OTHER_SPARK
 from tidegate.spark.footers import stats_of_all
 from tidegate.spark.in_place import InPlace, in_place
 from tidegate.spark.observe import observed
-from tidegate.spark.statements import is_among_first, over_all, selected
-from tidegate.state.manifest import Segment
+from tidegate.spark.statements import is_among_first, over, over_all, selected
+from tidegate.state.manifest import Segment, StateFile
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from tidegate.engine.state_io import StateIO
+    from tidegate.spark.footers import Footer
 
 _LOG = logging.getLogger("tidegate")
 
@@ -70,16 +85,7 @@ _MOST_IN_PLACE = 8
 # are not the same values, and those of a DECIMAL are whole numbers.
 _BOUNDED = (IntegralType, DoubleType, StringType)
 
-# A mark is the place of a duplicate, and above these bits a part of its key's hash. The places of a
-# thousand tasks have no more bits.
-_PLACE_BITS, _HASH_BITS = 43, 20
-
-# Up to 1,000 marks of a task, and 40,000 characters in all (about 2,000 marks), are returned with
-# the counts.
-_MOST_OF_TASK = 1_000
-_MOST_CHARACTERS = 40_000
-
-# What is observed of keys: bounds and counts, and the marks of few duplicates.
+# What is observed of keys: bounds and counts.
 _COUNTS = {
     "new": f"count({TIME})",
     "first": f"min({TIME})",
@@ -87,12 +93,10 @@ _COUNTS = {
     "others": f"count({KEY_PLACE})",
     "beyond": f"count({BEYOND})",
 }
-_LISTED = f"array_join(CAST(collect_list({MARK}) AS ARRAY<STRING>), ',')"
-_MARKS = {"marks": f"CAST(left({_LISTED}, {_MOST_CHARACTERS}) AS BINARY)"}
 
 # The columns that are written, after a shuffle and of rows in place.
 _SHUFFLED = (DEDUP_KEY, TIME, KEY_PLACE, BEYOND)
-_STAYED = (DEDUP_KEY, TIME, MARK)
+_STAYED = (DEDUP_KEY, TIME)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +123,23 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Written:
+    """What a search in place has written.
+
+    Attributes:
+        rows: how many rows were observed.
+        marks: those of duplicates, None if they are too many.
+        footers: of the files that have rows; none if they cannot be read.
+    """
+
+    name: str
+    files: tuple[StateFile, ...]
+    rows: int
+    marks: Sequence[int] | None
+    footers: Sequence[Footer]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KeySearch:
     """Searches the keys of batches.
 
@@ -128,6 +149,7 @@ class KeySearch:
         tells_since: whether rows tell when their key was first seen.
         ranges: the ranges of the keys of segments; None: nothing is known of any.
         attempts: says in which batches to try a search in place.
+        rising: says in which of these to try one without a sort.
     """
 
     horizon_us: int
@@ -135,12 +157,13 @@ class KeySearch:
     tells_since: bool
     ranges: KeyRanges | None
     attempts: Attempts = field(default_factory=Attempts)
+    rising: Attempts = field(default_factory=Attempts)
 
     def run(self, rows: DataFrame, known: DataFrame | None, epoch: int, io: StateIO) -> Found:
         """Search the rows of a batch, and write the keys that are new.
 
         Args:
-            rows: the key, time and place of each row that is a duplicate if its key is known.
+            rows: the key, time, place and task of each row that is a duplicate if its key is known.
             known: the keys of the state that may be among them, None if there are none.
             epoch: the step.
             io: the state, with the number of tasks of a shuffle.
@@ -160,9 +183,9 @@ class KeySearch:
         if self.tells_since:
             aggregates["since"] = f"min({SINCE})"
             columns = (*columns, SINCE)
-        watched, seen = observed(keys, aggregates, _MARKS)
+        watched, seen = observed(keys, aggregates, MARKS)
         found = self._written("keys", selected(watched, *columns), seen, epoch, io)
-        return replace(found, marks=_marks(seen()["marks"], found.duplicates))
+        return replace(found, marks=all_of(found.duplicates, read_marks(seen()["marks"])))
 
     def look_up_ranges(self, known: Sequence[Segment], io: StateIO) -> None:
         """Learn the ranges of segments that an earlier process has written."""
@@ -198,50 +221,81 @@ class KeySearch:
     def _searched_in_place(self, stays: InPlace, epoch: int, io: StateIO) -> Found | None:
         """Search rows where they are; None if that may not have found all duplicates.
 
-        Some key may be in two tasks. And a search with a shuffle is needed for rows beyond the
-        horizon, and where there are many duplicates.
+        Some key may be in two tasks, rows beyond the horizon, or duplicates too many to list.
         """
-        keys = self.sorted_keys(stays.frame, None, stays=True)
-        # What the footers tell is not observed: that would take a fifth of the job's CPU time.
-        watched, seen = observed(keys, {"rows": "count(1)"}, _MARKS)
-        name, files = io.write(epoch, "keys", watched, self.write_options)
-        try:
-            footers = [each for each in io.footers(name, files, _STAYED) if each.rows]
-        except OTHER_SPARK as error:
-            _LOG.debug("the footers of %s cannot be read: %s", name, error)
+        rises = isinstance(self.schema[DEDUP_KEY].dataType, _BOUNDED) and self.rising.take_turn()
+        written = self._written_in_place(stays, epoch, io, rises=rises)
+        ranges = self._apart(written.footers)
+        if rises:
+            all_found = found_all(written.marks)
+            self.rising.note(succeeded=all_found)
+            if ranges is not None and not all_found:
+                written = self._written_in_place(stays, epoch, io, rises=False)
+                ranges = self._apart(written.footers)
+        if ranges is None:
             return None
-        # Without ranges there is one task, and the bounds of its keys mean nothing.
-        keys_told = [each.columns.get(DEDUP_KEY) for each in footers if self.ranges is not None]
-        ranges = [range_of(each.least, each.greatest) for each in keys_told if each is not None]
-        known_ranges = [each for each in ranges if each is not None]
-        if len(footers) > 1 and len(known_ranges) < len(footers):
-            return None
-        if self.ranges is not None and not are_apart(known_ranges):
-            self.ranges.expect_overlap()
-            return None
-        time = stats_of_all([each.columns[TIME] for each in footers])
-        rows = sum(each.rows for each in footers)
-        if time.values is None or (time.values and time.least is None) or rows != seen()["rows"]:
+        time = stats_of_all([each.columns[TIME] for each in written.footers])
+        rows = sum(each.rows for each in written.footers)
+        if time.values is None or (time.values and time.least is None) or rows != written.rows:
             return None
         duplicates = rows - time.values
-        marks = _marks(seen()["marks"], duplicates)
+        marks = all_of(duplicates, written.marks)
         if marks is None:
             return None
         segment = Segment(
-            name=name,
+            name=written.name,
             first_us=time.least or 0,
             last_us=time.greatest or 0,
             rows=time.values,
-            files=files,
+            files=written.files,
         )
         return Found(
             segment=segment,
             duplicates=duplicates,
             beyond=0,
             rows=rows,
-            keys=range_of_all(known_ranges),
+            keys=range_of_all(ranges),
             marks=marks,
         )
+
+    def _written_in_place(
+        self, stays: InPlace, epoch: int, io: StateIO, *, rises: bool
+    ) -> _Written:
+        if rises:
+            keys = self.rising_keys(stays.frame((KEY_TASK, DEDUP_KEY, KEY_PLACE)))
+        else:
+            keys = self.sorted_keys(stays.frame(()), None, stays=True)
+        # What the footers tell is not observed: that would take a fifth of the job's CPU time.
+        watched, seen = observed(keys, {"rows": "count(1)"}, MARKS)
+        name, files = io.write(epoch, "keys", selected(watched, *_STAYED), self.write_options)
+        footers: Sequence[Footer] = ()
+        try:
+            footers = [each for each in io.footers(name, files, _STAYED) if each.rows]
+        except OTHER_SPARK as error:
+            _LOG.debug("the footers of %s cannot be read: %s", name, error)
+        counted = seen()
+        return _Written(
+            name=name,
+            files=files,
+            rows=counted["rows"],
+            marks=read_marks(counted["marks"]),
+            footers=footers,
+        )
+
+    def _apart(self, tasks: Sequence[Footer]) -> Sequence[Range] | None:
+        """Return the ranges of the keys of tasks, None if two may have the same key."""
+        if self.ranges is None:
+            # There is one task, and the bounds of its keys mean nothing.
+            return () if len(tasks) <= 1 else None
+        keys = [each.columns.get(DEDUP_KEY) for each in tasks]
+        told = [range_of(each.least, each.greatest) for each in keys if each is not None]
+        known = [each for each in told if each is not None]
+        if len(tasks) > 1 and len(known) < len(tasks):
+            return None
+        if not are_apart(known):
+            self.ranges.expect_overlap()
+            return None
+        return known
 
     def _written(
         self,
@@ -292,8 +346,10 @@ class KeySearch:
         listed = "TABLE {rows}"
         if known is not None:
             frames["known"] = known
-            listed += (
-                f" UNION ALL SELECT {DEDUP_KEY}, {TIME}, {KNOWN} AS {KEY_PLACE} FROM {{known}}"
+            columns = f"{DEDUP_KEY}, {TIME}"
+            listed = (
+                f"SELECT {columns}, {KEY_PLACE} FROM {{rows}} "
+                f"UNION ALL SELECT {columns}, {KNOWN} AS {KEY_PLACE} FROM {{known}}"
             )
         # In a sort, long texts that begin alike take longer than their hashes; those of texts that
         # a collation takes for equal differ.
@@ -306,38 +362,39 @@ class KeySearch:
         first = f"first_value({TIME}) {order} AS _seen, first_value({KEY_PLACE}) {order} AS _first"
         seen = f"SELECT *, {first} FROM ({listed})"
         is_first, is_beyond = f"{KEY_PLACE} = _first", f"{TIME} - _seen > {self.horizon_us}L"
-        has_none = f"{is_first} OR {is_beyond} OR {KEY_PLACE} >= {1 << _PLACE_BITS}L"
-        few = f"IF({is_among_first(_MOST_OF_TASK)}, {mark_of_row()}, NULL)"
-        columns = [
+        has_none = f"{is_first} OR {is_beyond} OR {KEY_PLACE} >= {1 << PLACE_BITS}L"
+        few = f"IF({is_among_first(MOST_OF_TASK)}, {mark_of_row()}, NULL)"
+        told = [
             DEDUP_KEY,
             f"IF({is_first}, {TIME}, NULL) AS {TIME}",
             f"IF({has_none}, NULL, {few}) AS {MARK}",
         ]
         if not stays:
-            columns.append(f"IF({is_first}, NULL, {KEY_PLACE}) AS {KEY_PLACE}")
-            columns.append(f"IF({is_beyond}, {TIME}, NULL) AS {BEYOND}")
+            told.append(f"IF({is_first}, NULL, {KEY_PLACE}) AS {KEY_PLACE}")
+            told.append(f"IF({is_beyond}, {TIME}, NULL) AS {BEYOND}")
         if self.tells_since:
             # A row beyond the horizon may be the first of others.
-            columns.append(f"IF({is_first}, NULL, IF({is_beyond}, {TIME}, _seen)) AS {SINCE}")
+            told.append(f"IF({is_first}, NULL, IF({is_beyond}, {TIME}, _seen)) AS {SINCE}")
         return over_all(
-            frames, f"SELECT {', '.join(columns)} FROM ({seen}) WHERE {KEY_PLACE} > {KNOWN}"
+            frames, f"SELECT {', '.join(told)} FROM ({seen}) WHERE {KEY_PLACE} > {KNOWN}"
         )
 
+    def rising_keys(self, rows: DataFrame) -> DataFrame:
+        """The rows of a batch in place, as ``sorted_keys`` returns them if their keys rise.
 
-def mark_of_row() -> str:
-    """Return the mark that a row with a place has if it is a duplicate (Spark SQL, BIGINT)."""
-    short_hash = f"hash({DEDUP_KEY}) & {(1 << _HASH_BITS) - 1}L"
-    return f"({KEY_PLACE} | shiftleft({short_hash}, {_PLACE_BITS}))"
-
-
-def place_of_mark(mark: int) -> int:
-    """Return the place of a duplicate from its mark."""
-    return mark & ((1 << _PLACE_BITS) - 1)
-
-
-def _marks(text: bytes, duplicates: int) -> Sequence[int] | None:
-    """Return the marks from what the job has listed; None if that is not all of them."""
-    if len(text) >= _MOST_CHARACTERS:
-        return None
-    marks = [int(each) for each in text.decode().split(",") if each]
-    return marks if len(marks) == duplicates else None
+        A key and its time are compared with those before it in its task. So of three rows of a key
+        the last may be beyond the horizon unseen. The first key of a task that falls is marked.
+        """
+        order = f"OVER (PARTITION BY {KEY_TASK} ORDER BY {DEDUP_KEY}, {KEY_PLACE})"
+        before = f"lag({DEDUP_KEY}) {order} AS _before, lag({TIME}) {order} AS _seen"
+        is_again = f"coalesce({DEDUP_KEY} = _before, false)"
+        is_marked = (
+            f"{is_again} AND {TIME} - _seen <= {self.horizon_us}L "
+            f"AND {KEY_PLACE} < {1 << PLACE_BITS}L"
+        )
+        falls = f"IF({is_among_first(1)}, {FALLS}L, NULL)"
+        few = f"IF({is_among_first(MOST_OF_TASK)}, {mark_of_row()}, NULL)"
+        mark = f"IF({DEDUP_KEY} < _before, {falls}, IF({is_marked}, {few}, NULL))"
+        time = f"IF({is_again}, NULL, {TIME})"
+        seen = f"SELECT *, {before} FROM {{frame}}"
+        return over(rows, f"SELECT {DEDUP_KEY}, {time} AS {TIME}, {mark} AS {MARK} FROM ({seen})")
