@@ -418,6 +418,13 @@ MUTANTS = (
         tests=("tests/engine/test_key_search.py",),
     ),
     Mutant(
+        name="texts with a collation are searched as if equal ones had equal hashes",
+        file="engine/rows/key_search.py",
+        old="if self.ranges is not None and is_bounded and self.rising.take_turn():",
+        new="if is_bounded and self.rising.take_turn():",
+        tests=("tests/engine/test_key_search.py",),
+    ),
+    Mutant(
         name="a key that falls is not listed after many duplicates",
         file="engine/rows/key_search.py",
         old='mark = f"IF({DEDUP_KEY} < _before, {falls}, IF({is_marked}, {few}, NULL))"',

@@ -18,6 +18,7 @@ from tidegate.engine.rows.marks import mark_of_row, place_of_mark
 from tidegate.engine.state_io import StateIO
 from tidegate.engine.tasks import Tasks
 from tidegate.plan.columns import DEDUP_KEY, DUPLICATE, KEY_PLACE, KEY_TASK, TIME
+from tidegate.spark.calls import Calls
 from tidegate.spark.isolation import private_session
 from tidegate.spark.statements import ROW_NUMBER, task_of
 from tidegate.state.manifest import Segment, StateFile
@@ -123,6 +124,8 @@ KEYS = {
     "zeros of both signs": ("IF(id = 19, 0D, IF(id = 20, -0D, id - 19.5D))", 1, LEFT),
     "zeros of both signs in a task": ("IF(id = 7, 0D, IF(id = 8, -0D, id - 7.5D))", 1, [RISE]),
     "not a number": ("IF(id = 59, double('NaN'), id - IF(id = 7, 1, 0))", 1, LEFT),
+    "a number after none": ("IF(id = 7, double('NaN'), IF(id = 8, 6, id))", 1, LEFT),
+    "not a number, twice": ("IF(id > 57, double('NaN'), id)", 1, LEFT),
     "a task without keys": ("IF(id DIV 20 = 1, NULL, id DIV 2)", 20, [RISE]),
     "no keys": ("IF(id < 0, id, NULL)", 0, [RISE]),
     "a collation": ("concat(IF(id % 2 = 0, 'k', 'K'), id DIV 2) COLLATE UTF8_LCASE", 30, SHUFFLED),
@@ -158,6 +161,9 @@ def test_a_search_in_place_finds_what_one_with_a_shuffle_finds(
     assert bounds[0] == bounds[1]
 
 
+# Equal texts that differ.
+OF_ANY_CASE = "concat(IF(id % 2 = 0, 'k', 'K'), lpad(id DIV 3, 2, '0')) COLLATE UTF8_LCASE"
+
 # The time, the key, how many rows in how many tasks; how many are beyond the horizon; the searches.
 # Marks of this task have 20 characters.
 RARE = {
@@ -165,7 +171,9 @@ RARE = {
     "a third row beyond the horizon": ("id % 3 * 600", "id DIV 3", 60, 1, 20, ALL),
     "many duplicates of a task": ("id % 5", "id DIV 1002", 1_002, 1, 0, ALL),
     "many pairs of a task": ("id % 5", "id DIV 2", 2_004, 1, 0, LEFT),
-    "many duplicates in all": ("id % 5", "id DIV 901", 2_703, 3, 0, ALL),
+    "many duplicates in all": ("id % 5", "id DIV 901", 2_703, 3, 0, LEFT),
+    "a number after none": ("0", "IF(id = 7, double('NaN'), IF(id = 8, 6, id))", 60, 1, 0, SORTED),
+    "a collation in one task": ("id % 3 * 600", OF_ANY_CASE, 60, 1, 20, [STAY, SHUFFLE]),
 }
 
 
@@ -209,10 +217,15 @@ def test_compiled_code_counts_the_duplicates_of_a_task_and_not_its_rows(
     assert {place_of_mark(mark) for mark in found.marks} == places
 
 
+@pytest.mark.parametrize("is_compiled", [True, False])
 def test_a_key_that_falls_after_a_thousand_duplicates_is_seen(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_compiled: bool,
 ) -> None:
-    session = private_session(spark)
+    session = private_session(request.getfixturevalue("spark" if is_compiled else "interpreted"))
     key = "IF(id < 2000, id DIV 2, IF(id < 3000, 9000 - id, 1000))"
     batch = rows(session, key, count=3_001, tasks=1, time="0")
     taken = ways(monkeypatch)
@@ -312,17 +325,40 @@ def test_places_of_very_many_tasks_have_no_marks(session: SparkSession, io: Stat
     assert (found.duplicates, found.marks) == (30, None)
 
 
+@pytest.mark.parametrize("key", ["id DIV 2", "100 - id DIV 2"])
 def test_footers_that_cannot_be_read_are_done_without(
-    session: SparkSession, io: StateIO, monkeypatch: pytest.MonkeyPatch
+    session: SparkSession, io: StateIO, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
     def fail(*arguments: object) -> None:
         raise Py4JError("no such method")
 
     monkeypatch.setattr("tidegate.engine.state_io.footers_of", fail)
-    batch = rows(session, "id DIV 2")
+    batch = rows(session, key)
     taken = ways(monkeypatch)
     assert search_of(batch).run(batch, None, 0, io).duplicates == 30
     assert taken == LEFT
+
+
+@pytest.mark.parametrize(("never", "expected"), [(False, [STAY]), (True, SHUFFLED)])
+def test_a_spark_that_does_not_take_rows_for_sorted_or_in_place_is_done_without(
+    session: SparkSession,
+    io: StateIO,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    never: bool,
+    expected: list[str],
+) -> None:
+    def fail(self: Calls, columns: object, rows: object, order: Sequence[str] = ()) -> object:
+        if order or never:
+            raise TypeError("'JavaPackage' object is not callable")
+        return made(self, columns, rows)
+
+    made = Calls.in_place
+    monkeypatch.setattr(Calls, "in_place", fail)
+    batch = rows(session, "id DIV 2")
+    taken = ways(monkeypatch)
+    assert search_of(batch).run(batch, None, 0, io).duplicates == 30
+    assert taken == expected
 
 
 def test_a_footer_that_counts_other_rows_is_not_believed(

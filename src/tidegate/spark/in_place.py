@@ -22,11 +22,12 @@ class InPlace:
         tasks: how many tasks read them.
         frame: returns the rows. Spark takes them for one partition, so a window over a key, or a
             sort, runs in each task for itself; and for sorted by the given columns, so it does not
-            sort them. If they are not, whoever uses them must see that.
+            sort them. If they are not, whoever uses them must see that. None if this Spark is built
+            in another way.
     """
 
     tasks: int
-    frame: Callable[[Sequence[str]], DataFrame]
+    frame: Callable[[Sequence[str]], DataFrame | None]
 
 
 def in_place(frame: DataFrame) -> InPlace | None:
@@ -41,11 +42,17 @@ def in_place(frame: DataFrame) -> InPlace | None:
         plan = frame._jdf.queryExecution().executedPlan()
         columns, rows, logical = plan.output(), plan.execute(), frame._jdf.logicalPlan()
 
-        def in_order(order: Sequence[str]) -> DataFrame:
-            node: Any = calls.planned(logical, calls.in_place(columns, rows, order))
-            return DataFrame(calls.frame_of(spark._jsparkSession, node), spark)
-
-        return InPlace(tasks=rows.getNumPartitions(), frame=in_order)
+        tasks: int = rows.getNumPartitions()
     except OTHER_SPARK as error:
         _LOG.debug("rows are shuffled: %s", error)
         return None
+
+    def in_order(order: Sequence[str]) -> DataFrame | None:
+        try:
+            node: Any = calls.planned(logical, calls.in_place(columns, rows, order))
+            return DataFrame(calls.frame_of(spark._jsparkSession, node), spark)
+        except OTHER_SPARK as error:
+            _LOG.debug("rows are shuffled or sorted: %s", error)
+            return None
+
+    return InPlace(tasks=tasks, frame=in_order)

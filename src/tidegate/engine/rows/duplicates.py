@@ -249,7 +249,7 @@ class Duplicates:
         return io.store.read_segments(segments, StructType([*self.search.schema, *more]))
 
     def _eligible(self, numbered: DataFrame, start: BatchStart) -> DataFrame:
-        """The key, time and place of each row that is a duplicate if its key is known."""
+        """The key, time, place and task of each row that is a duplicate if its key is known."""
         fate = fate_case(self.plan, start, late=None)
         good = f"{FATE} = {Fate.ACCUMULATED.value} AND {DEDUP_KEY} IS NOT NULL"
         judged = judged_sql(numbered.columns, self.plan, start, fate)

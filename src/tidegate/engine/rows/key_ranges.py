@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from math import isnan
 from threading import Lock
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyspark.sql.types import (
     DataType,
@@ -35,6 +35,9 @@ from pyspark.sql.types import (
 
 from tidegate.plan.columns import DEDUP_KEY
 from tidegate.state.manifest import Segment
+
+if TYPE_CHECKING:
+    from tidegate.spark.footers import ColumnStats
 
 # The least and the greatest key, as Spark orders them.
 Range: TypeAlias = tuple[Any, Any]
@@ -96,6 +99,23 @@ class KeyRanges:
         found = [segment for segment in unknown if segment.name not in self._asked]
         self._asked = {segment.name for segment in unknown}
         return found
+
+    def apart(self, tasks: Sequence[ColumnStats | None]) -> Sequence[Range] | None:
+        """Return the ranges of the keys of tasks; None if two may have the same key.
+
+        Then the next batch may have keys of this one.
+
+        Args:
+            tasks: the bounds of the keys of each, None if they are not told.
+        """
+        told = [range_of(each.least, each.greatest) for each in tasks if each is not None]
+        known = [each for each in told if each is not None]
+        if len(tasks) > 1 and len(known) < len(tasks):
+            return None
+        if not are_apart(known):
+            self.expect_overlap()
+            return None
+        return known
 
     def expect_overlap(self) -> None:
         """Let the next batch read all segments, since keys do not seem to rise."""

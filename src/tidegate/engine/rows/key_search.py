@@ -11,9 +11,9 @@ Whether the keys of tasks are apart is known only after the job, from the files 
 one of each task. If they are not, the job is run again, with a shuffle. One task alone has all rows
 of all keys.
 
-Where keys rise from row to row as well, rows in place are not sorted either: Spark takes them for
-sorted, and each is compared with the one before. A key that is less than the one before it is told
-with the marks of duplicates; then the rows are searched again, and sorted.
+Where keys also rise from row to row, rows in place are not sorted: Spark takes them for sorted, and
+each is compared with the one before. If one is less, or a key may have three rows, all are searched
+again, and sorted.
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ from tidegate.engine.rows.key_ranges import (
     Attempts,
     KeyRanges,
     Range,
-    are_apart,
     range_of,
     range_of_all,
 )
@@ -128,8 +127,9 @@ class _Written:
 
     Attributes:
         rows: how many rows were observed.
-        marks: those of duplicates, None if they are too many.
+        marks: those that are listed, None if they are too many.
         footers: of the files that have rows; none if they cannot be read.
+        ranges: of the keys of tasks, None if two tasks may have the same key.
     """
 
     name: str
@@ -137,6 +137,7 @@ class _Written:
     rows: int
     marks: Sequence[int] | None
     footers: Sequence[Footer]
+    ranges: Sequence[Range] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,26 +222,17 @@ class KeySearch:
     def _searched_in_place(self, stays: InPlace, epoch: int, io: StateIO) -> Found | None:
         """Search rows where they are; None if that may not have found all duplicates.
 
-        Some key may be in two tasks, rows beyond the horizon, or duplicates too many to list.
+        A key may be in two tasks, rows beyond the horizon, or duplicates too many to list.
         """
-        rises = isinstance(self.schema[DEDUP_KEY].dataType, _BOUNDED) and self.rising.take_turn()
-        written = self._written_in_place(stays, epoch, io, rises=rises)
-        ranges = self._apart(written.footers)
-        if rises:
-            all_found = found_all(written.marks)
-            self.rising.note(succeeded=all_found)
-            if ranges is not None and not all_found:
-                written = self._written_in_place(stays, epoch, io, rises=False)
-                ranges = self._apart(written.footers)
-        if ranges is None:
+        written = self._written_in_order(stays, epoch, io)
+        if written is None or written.ranges is None:
             return None
         time = stats_of_all([each.columns[TIME] for each in written.footers])
         rows = sum(each.rows for each in written.footers)
         if time.values is None or (time.values and time.least is None) or rows != written.rows:
             return None
         duplicates = rows - time.values
-        marks = all_of(duplicates, written.marks)
-        if marks is None:
+        if (marks := all_of(duplicates, written.marks)) is None:
             return None
         segment = Segment(
             name=written.name,
@@ -254,32 +246,47 @@ class KeySearch:
             duplicates=duplicates,
             beyond=0,
             rows=rows,
-            keys=range_of_all(ranges),
+            keys=range_of_all(written.ranges),
             marks=marks,
         )
 
+    def _written_in_order(self, stays: InPlace, epoch: int, io: StateIO) -> _Written | None:
+        """Search rows without a sort if keys rise, else sorted.
+
+        Texts with a collation, which have no ranges, are sorted: equal ones differ in their hashes.
+        """
+        is_bounded = isinstance(self.schema[DEDUP_KEY].dataType, _BOUNDED)
+        if self.ranges is not None and is_bounded and self.rising.take_turn():
+            written = self._written_in_place(stays, epoch, io, rises=True)
+            rises = written is not None and found_all(written.marks)
+            self.rising.note(succeeded=rises)
+            # Without ranges, or with too many marks, a search of sorted rows would be in vain.
+            if written is not None and (rises or None in (written.ranges, written.marks)):
+                return written
+        return self._written_in_place(stays, epoch, io, rises=False)
+
     def _written_in_place(
         self, stays: InPlace, epoch: int, io: StateIO, *, rises: bool
-    ) -> _Written:
-        if rises:
-            keys = self.rising_keys(stays.frame((KEY_TASK, DEDUP_KEY, KEY_PLACE)))
-        else:
-            keys = self.sorted_keys(stays.frame(()), None, stays=True)
+    ) -> _Written | None:
+        rows = stays.frame((KEY_TASK, DEDUP_KEY, KEY_PLACE) if rises else ())
+        if rows is None:
+            return None
+        keys = self.rising_keys(rows) if rises else self.sorted_keys(rows, None, stays=True)
         # What the footers tell is not observed: that would take a fifth of the job's CPU time.
         watched, seen = observed(keys, {"rows": "count(1)"}, MARKS)
         name, files = io.write(epoch, "keys", selected(watched, *_STAYED), self.write_options)
-        footers: Sequence[Footer] = ()
+        footers: Sequence[Footer] | None = None
         try:
             footers = [each for each in io.footers(name, files, _STAYED) if each.rows]
         except OTHER_SPARK as error:
             _LOG.debug("the footers of %s cannot be read: %s", name, error)
-        counted = seen()
         return _Written(
             name=name,
             files=files,
-            rows=counted["rows"],
-            marks=read_marks(counted["marks"]),
-            footers=footers,
+            rows=seen()["rows"],
+            marks=read_marks(seen()["marks"]),
+            footers=footers or (),
+            ranges=None if footers is None else self._apart(footers),
         )
 
     def _apart(self, tasks: Sequence[Footer]) -> Sequence[Range] | None:
@@ -287,15 +294,7 @@ class KeySearch:
         if self.ranges is None:
             # There is one task, and the bounds of its keys mean nothing.
             return () if len(tasks) <= 1 else None
-        keys = [each.columns.get(DEDUP_KEY) for each in tasks]
-        told = [range_of(each.least, each.greatest) for each in keys if each is not None]
-        known = [each for each in told if each is not None]
-        if len(tasks) > 1 and len(known) < len(tasks):
-            return None
-        if not are_apart(known):
-            self.ranges.expect_overlap()
-            return None
-        return known
+        return self.ranges.apart([each.columns.get(DEDUP_KEY) for each in tasks])
 
     def _written(
         self,
@@ -382,8 +381,9 @@ class KeySearch:
     def rising_keys(self, rows: DataFrame) -> DataFrame:
         """The rows of a batch in place, as ``sorted_keys`` returns them if their keys rise.
 
-        A key and its time are compared with those before it in its task. So of three rows of a key
-        the last may be beyond the horizon unseen. The first key of a task that falls is marked.
+        A key and its time are compared with those before it in its task, which must have numbered
+        the rows. ``found_all`` says whether that was enough: of three rows of a key, the last may
+        be beyond the horizon unseen; the first key of a task that falls is marked.
         """
         order = f"OVER (PARTITION BY {KEY_TASK} ORDER BY {DEDUP_KEY}, {KEY_PLACE})"
         before = f"lag({DEDUP_KEY}) {order} AS _before, lag({TIME}) {order} AS _seen"

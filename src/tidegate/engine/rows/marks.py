@@ -19,7 +19,7 @@ PLACE_BITS, _HASH_BITS = 43, 20
 MOST_OF_TASK = 1_000
 _MOST_CHARACTERS = 40_000
 
-# The mark of a key that is less than the one before it. No row has such a place.
+# The mark of a key that is less than the one before it. Those of duplicates are not negative.
 FALLS = -1
 
 _LISTED = f"array_join(CAST(collect_list({MARK}) AS ARRAY<STRING>), ',')"
@@ -54,7 +54,8 @@ def all_of(duplicates: int, marks: Sequence[int] | None) -> Sequence[int] | None
 def found_all(marks: Sequence[int] | None) -> bool:
     """Return whether ``rising_keys`` has found all duplicates, if it has listed these marks.
 
-    Not if a key falls, nor if a key may have three rows: then two marks in a row have equal hashes.
+    Not if a key falls, nor if a key may have three rows: then two marks in a row have equal hashes,
+    because equal keys have.
     """
     if marks is None or FALLS in marks:
         return False
