@@ -27,6 +27,9 @@ _CLOSING = {TokenType.R_PAREN: "(", TokenType.R_BRACKET: "[", TokenType.R_BRACE:
 _NO_NAMES = (TokenType.R_PAREN, TokenType.COMMA, TokenType.FROM, TokenType.ALIAS)
 _ATOM = re.compile(r"\w+|`[^`]+`|\w+\([^()]*\)")
 
+# Python reads numbers of up to 4,300 digits.
+_MOST_DIGITS = 1_000
+
 # Returns the text that stands for a node, or None to look into its children.
 Replace = Callable[[exp.Expr], str | None]
 
@@ -223,6 +226,7 @@ def _tokenize(text: str) -> tuple[Token, ...]:
         raise _unclosed(text, error) from None
     _check_brackets(text, tokens)
     _check_names(tokens)
+    _check_numbers(tokens)
     return tokens
 
 
@@ -243,6 +247,18 @@ def _unclosed(text: str, error: TokenError) -> Refusal:
         Span(place.start() if place else start, len(text)),
         "Close the string, name or comment.",
     )
+
+
+def _check_numbers(tokens: Sequence[Token]) -> None:
+    """Refuse a number that is too long to read."""
+    for token in tokens:
+        if token.token_type == TokenType.NUMBER and len(token.text) > _MOST_DIGITS:
+            raise Refusal(
+                f"a number has {len(token.text):,} characters",
+                Span(token.start, token.end + 1),
+                f"Write a number of up to {_MOST_DIGITS:,} characters. Spark's exact numbers have "
+                "up to 38 digits.",
+            )
 
 
 def _check_names(tokens: Sequence[Token]) -> None:

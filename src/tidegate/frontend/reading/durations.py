@@ -27,6 +27,8 @@ _INTERVAL_UNITS = {
 }
 _CALENDAR_UNITS = ("month", "quarter", "year")
 
+# No duration has a number as long. Python does not read those of more than 4,300 digits.
+_MOST_DIGITS = 100
 _NUMBER = r"[+-]?\s*\d+(?:\.\d*)?|[+-]?\s*\.\d+"
 _INTERVAL = re.compile(r"(?P<sign>-\s*)?INTERVAL\b(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
 _PAIR = re.compile(
@@ -65,6 +67,12 @@ def read_interval(text: str, span: Span) -> Duration:
         pair = _PAIR.match(rest)
         if pair is None:
             raise _malformed(text, span)
+        if len(pair["number"]) > _MOST_DIGITS:
+            raise Refusal(
+                f"a number in an INTERVAL literal has {len(pair['number']):,} characters",
+                span,
+                f"Write one of up to {_MOST_DIGITS} characters.",
+            )
         total += Fraction(re.sub(r"\s", "", pair["number"])) * _unit_micros(pair["unit"], span)
         rest = rest[pair.end() :]
     micros = -total if match["sign"] else total
