@@ -288,6 +288,7 @@ def test_a_batch_that_fails_beside_a_commit_fails_with_its_own_error(
         raise RuntimeError("there is no connection")
 
     def end_later() -> None:
+        """Long enough after the failure for a batch that does not wait to look for damage."""
         assert failing.wait(LONG)
         time.sleep(0.3)
 
